@@ -87,6 +87,20 @@ __attribute__((noinline)) void rows_mix(std::size_t count, std::int64_t const* i
     }
 }
 
+/// The sums of `bag` rows of a table each. The width is a multiple of the lanes, at most 64 floats.
+__attribute__((noinline)) inline void sum_rows(std::size_t count, std::int64_t const* ids, std::size_t bag,
+                                               std::size_t width, float const* w, float* to) {
+    constexpr std::size_t ahead = 16, line = 64 / sizeof(float);
+    for (std::size_t i = 0; i < count; ++i) {
+        std::size_t const next = static_cast<std::size_t>(ids[i + ahead < count ? i + ahead : i]) * width,
+                          row = static_cast<std::size_t>(ids[i]) * width;
+        for (std::size_t k = next; k < next + width; k += line) __builtin_prefetch(w + k, 0, 2);
+        float* const sum = to + i / bag * width;
+        for (std::size_t k = 0; k < width; k += lanes)
+            store(sum + k, i % bag == 0 ? load(w + row + k) : load(sum + k) + load(w + row + k));
+    }
+}
+
 /// A plain copy, 8 bytes read or written for each float: the yardstick of GB/s.
 __attribute__((noinline)) inline void copy(std::size_t n, float* to, float const* from) {
     for (std::size_t i = 0; i < n; i += 4 * lanes)

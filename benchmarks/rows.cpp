@@ -146,6 +146,59 @@ void against_plain_adagrad(report& out, options const& o) {
     if (out.wants(row_wise)) compare(row_wise, table(w, gs::make_updater<float>(gs::rowwise_adagrad{}, rate)), {});
 }
 
+/// What weights of samples cost in updates with embedding bags, and reads of pooled rows beside the
+/// rows' way from memory.
+void bags(report& out, options const& o) {
+    constexpr std::size_t ids_in_bag = 20, size = 4096 * ids_in_bag;
+    for (std::size_t const width : {16u, 64u}) {
+        std::size_t const num_rows = millions(o, 1);
+        std::string const name = "bags of 20, " + rows::size_text(num_rows, width) + ": ",
+                          weighted = name + "weighted / plain update", mean = name + "mean / plain update",
+                          time = name + "plain update", against = name + "pooled read / sums of rows",
+                          read_time = name + "pooled read", with_weights = name + "weighted / plain pooled read";
+        if (!out.wants(weighted) && !out.wants(mean) && !out.wants(time) && !out.wants(against) &&
+            !out.wants(read_time) && !out.wants(with_weights))
+            continue;
+        workload const w(num_rows, width,
+                         batches::zipf(num_rows, size, rows::enough_batches(num_rows, size, width), 1.05));
+        auto const updater = gs::make_updater<float>(gs::adagrad{}, rate);
+        batches::ids offsets;
+        for (std::size_t p = 0; p < size; p += ids_in_bag) offsets.push_back(static_cast<std::int64_t>(p));
+        auto const weights = rows::random_values(size);
+        auto const gradient = rows::random_values(offsets.size() * width);
+        auto const update = [&](std::size_t first, gs::bag_options const& how) {
+            auto const t = std::make_shared<decltype(table(w, updater))>(table(w, updater, gs::duplicates::sum));
+            return rows::over(w, first,
+                              [&, t, how](rows::batch const& b) { t->update(b.ids, offsets, gradient, {}, how); });
+        };
+        auto const t = interleave({update(0, {}), update(w.batches.size() / 3, {.weights = weights}),
+                                   update(2 * w.batches.size() / 3, {.mode = gs::bag_mode::mean})},
+                                  o.rounds);
+        out.line(weighted, ratio(t[1], t[0]), 1.1);
+        out.line(mean, ratio(t[2], t[0]), 1.1);
+        double const ids = 1e9 / static_cast<double>(size);
+        out.line(time, scaled(quartiles(t[0]), ids), {}, "ns an id");
+
+        auto const read_from = std::make_shared<decltype(table(w, updater))>(table(w, updater));
+        auto const values = rows::random_values(num_rows * width);
+        auto const to = std::make_shared<rows::array>(offsets.size() * width);
+        auto const read = [&](std::size_t first, gs::bag_options const& how) {
+            return rows::over(
+                w, first, [&, to, read_from, how](rows::batch const& b) { read_from->bags(b.ids, offsets, *to, how); });
+        };
+        auto const r = interleave({read(0, {}), read(w.batches.size() / 3, {.weights = weights}),
+                                   rows::over(w, 2 * w.batches.size() / 3,
+                                              [&, to](rows::batch const& b) {
+                                                  limit::sum_rows(size, b.ids.data(), ids_in_bag, width, values.data(),
+                                                                  to->data());
+                                              })},
+                                  o.rounds);
+        out.line(against, ratio(r[0], r[2]), 1.2);
+        out.line(with_weights, ratio(r[1], r[0]), 1.2);
+        out.line(read_time, scaled(quartiles(r[0]), ids), {}, "ns an id");
+    }
+}
+
 /// What it costs that a table has several writers, in the time of all cores: a thread that waits
 /// must sleep.
 void several_writers(report& out, options const& o, std::string const& kind, std::vector<batches::ids> ids,
@@ -418,6 +471,7 @@ void sparse_rows(report& out, options const& o) {
     against_the_limit<1>(out, o, "adagrad", gs::adagrad{}, millions(o, 10), 16, 1.05);
     against_the_limit<2>(out, o, "adam", gs::adam{}, millions(o, 1), 64, {});
     duplicates(out, o);
+    bags(out, o);
     against_plain_adagrad(out, o);
     table_size(out, o);
     what_a_row_keeps(out, o);

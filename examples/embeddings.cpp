@@ -41,13 +41,21 @@ bool trains() {
     std::vector<float> const bag_gradient(2 * 16, 0.01f);
     embeddings.update(ids, offsets, bag_gradient);
     // [bags]
+    // [weights]
+    std::vector<float> const weights{1, 0.5f, 2, 0}; // one for each id; the last id is padding
+    gs::bag_options const how{.mode = gs::bag_mode::mean, .weights = weights};
+    std::vector<float> pooled(2 * 16);
+    embeddings.bags(ids, offsets, pooled, how); // out[0] = (1 row(42) + 0.5 row(7) + 2 row(42)) / 3, out[1] = 0
+    embeddings.update(ids, offsets, bag_gradient, {}, how);
+    // [weights]
     // [read]
     std::vector<float> const row = embeddings.row(42); // a copy of one row
     std::vector<float> several(2 * 16);
     embeddings.rows(std::vector<std::int64_t>{7, 42}, several); // copies, in this order
     std::span<float const> const all = embeddings.values();     // all rows, after a catch-up of the whole table
     // [read]
-    bool const read = row[0] == several[16] && row[0] == all[42 * 16] && embeddings.clock().step == 2;
+    bool const read =
+        row[0] == several[16] && row[0] == all[42 * 16] && pooled[16] == 0 && embeddings.clock().step == 3;
     // [grow]
     embeddings.grow(150'000);
     embeddings.reset(std::vector<std::int64_t>{7});

@@ -34,6 +34,10 @@ template <class Updater, class CatchUp> struct striped_rows<table<Updater, Catch
     void read(row_place const& place, Ids& of, Out& out, Read const& read) const {
         read_rows<Updater, storage>(rows(), place, of, out, read);
     }
+    template <class Ids, class Offsets, class Out>
+    pooled_call pooled(row_place const& place, Ids& of, Offsets& offsets, Out& out, bag_options const& how) const {
+        return pooled_rows_of<Updater>(rows(), place, of, offsets, out, how);
+    }
 
     row_core const& rows() const { return table.core().rows(); }
     row_core& rows() { return table.core().rows(); }
@@ -56,6 +60,10 @@ template <class Updater, class CatchUp> struct striped_rows<row_updater<Updater,
     template <class Ids, class Out, class Read>
     void read(row_place const& place, Ids& of, Out& out, Read const& read) const {
         read_rows<Updater, storage>(rows(), place, of, out, read);
+    }
+    template <class Ids, class Offsets, class Out>
+    pooled_call pooled(row_place const& place, Ids& of, Offsets& offsets, Out& out, bag_options const& how) const {
+        return pooled_rows_of<Updater>(rows(), place, of, offsets, out, how);
     }
 
     row_core const& rows() const { return table.core(); }
@@ -137,16 +145,17 @@ public:
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         shared_guard const entered(turns_.phase);
         detail::given_ids const which = table_.ids(ids);
-        apply(which, table_.gradients(gradient_rows), which.size(), "ids", nullptr, options);
+        apply(which, table_.gradients(gradient_rows), which.size(), "ids", options);
     }
     /// table::update with pooled gradients, from any thread.
     template <class Ids, class Offsets, class Gradients>
     requires detail::is_no_option<Gradients>
-    void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+    void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {},
+                bag_options const& bags = {}) {
         shared_guard const entered(turns_.phase);
         detail::given_ids const which = table_.ids(ids), begins = table_.ids(offsets);
         auto const given = table_.gradients(bag_rows);
-        apply(which, given, given.size / rows().width(), "bags", &begins, options);
+        apply(which, given, given.size / rows().width(), "bags", options, &begins, bags);
     }
 
     /// Returns a copy of row `id` with all steps applied, from any thread.
@@ -171,6 +180,18 @@ public:
                 turns_.read(this->rows(), place, *lent, which, table_.average_is_applied(),
                             reinterpret_cast<std::byte*>(to));
             });
+        });
+    }
+
+    /// table::bags, from any thread: each row is read atomically.
+    template <class Ids, class Offsets, class Out>
+    void bags(Ids&& ids, Offsets&& offsets, Out&& out, bag_options const& bags = {}) const {
+        detail::require_lasting<Out>();
+        shared_guard const entered(turns_.phase);
+        table_.placed([&](detail::row_place const& place) {
+            detail::pooled_call const call = table_.pooled(place, ids, offsets, out, bags);
+            typename detail::row_turns::scratch_lease lent(turns_, this->rows());
+            turns_.pool(this->rows(), place, *lent, call, table_.average_is_applied(), [](auto...) {});
         });
     }
 
@@ -205,14 +226,16 @@ private:
     detail::row_core const& rows() const { return table_.rows(); }
     // `offsets`: of the bags; null if each id has a gradient.
     void apply(detail::given_ids ids, detail::given_values const& gradients, std::size_t count, char const* what,
-               detail::given_ids const* offsets, step_options const& options) {
+               step_options const& options, detail::given_ids const* offsets = nullptr, bag_options const& bags = {}) {
         if (table_.average_is_applied()) detail::refuse_applied("update");
         table_.placed([&](detail::row_place const& place) {
             rows().check_gradients(place, gradients, count, what, options);
             typename detail::row_turns::scratch_lease lent(turns_, rows());
             auto& work = *lent;
-            auto const* const sources =
-                offsets == nullptr ? nullptr : work.grouping().bags(*offsets, ids.size(), count);
+            detail::row_sources sources;
+            if (offsets != nullptr)
+                sources = work.grouping().bags(rows().bags_of(place, *offsets, bags, ids.size()), ids,
+                                               rows().options.ignore_id, count);
             turns_.group(rows(), place, work, ids, sources, gradients, rows().num_rows());
             auto ordering = turns_.ordering();
             turns_.step(rows(), place, work, ordering, gradients, options, [](std::size_t) {});

@@ -62,12 +62,13 @@ public:
         else detail::update_rows<Updater>(core_.rows(), core_.place(), ids, gradient_rows, options);
     }
     /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
-    /// every id of bag b (row_updater::update).
+    /// every id of bag b (row_updater::update), times the weight of the id if `bags` has weights.
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
-    void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+    void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {},
+                bag_options const& bags = {}) {
         core_.require_trained("update");
-        detail::update_bags<Updater>(core_.rows(), core_.place(), ids, offsets, bag_rows, options);
+        detail::update_bags<Updater>(core_.rows(), core_.place(), ids, offsets, bag_rows, options, bags);
     }
 
     /// Returns a copy of row `id` with all steps applied. Throws value_error for an id out of
@@ -88,6 +89,15 @@ public:
         detail::require_lasting<Out>();
         detail::read_rows<Updater, storage>(core_.rows(), core_.place(), ids, out,
                                             [&](auto which, auto* to) { core_.read(which, to); });
+    }
+
+    /// Writes the pooled rows of bags with all steps applied (embedding bags), `width` elements for
+    /// each bag: the sum of its rows, or as bag_options say. A bag without ids gives 0, and padding
+    /// counts as absent. It does not copy the rows.
+    template <class Ids, class Offsets, class Out>
+    void bags(Ids&& ids, Offsets&& offsets, Out&& out, bag_options const& bags = {}) const {
+        detail::require_lasting<Out>();
+        core_.read_bags(detail::pooled_rows_of<Updater>(core_.rows(), core_.place(), ids, offsets, out, bags));
     }
 
     /// Returns a copy of the average of row `id` that the rule keeps (`averaged`). It has the type

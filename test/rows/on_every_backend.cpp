@@ -189,8 +189,8 @@ TEST_CASE("rows that are chosen to fall to one thread go to all of them, with th
     gs::detail::table_kernels_of<updater, gs::touch_only> const kernels(optimizer, {});
     gs::detail::row_grouping grouping;
     for (std::uint64_t const of_rows : {std::uint64_t(num_rows), std::uint64_t(1) << 24}) { // by hash, and sorted
-        auto const shares = grouping.group(kernels, gs::detail::given_ids(ids), nullptr, nullptr, 0, 64, of_rows,
-                                           gs::table_options{}, 256);
+        auto const shares =
+            grouping.group(kernels, gs::detail::given_ids(ids), {}, nullptr, 0, 64, of_rows, gs::table_options{}, 256);
         std::size_t rows = 0;
         for (auto const& share : shares) {
             CHECK(share.last - share.first <= (k + threads - 1) / threads);

@@ -44,6 +44,7 @@ template <class Updater, class CatchUp>
 void same_as_types(Updater const& optimizer, CatchUp catch_up, gs::optimizer_configuration const& text,
                    gs::keyed_options const& options) {
     using storage = typename Updater::traits::storage;
+    using compute = typename Updater::traits::compute;
     gs::keyed_table expected{optimizer, width, catch_up, options};
     gs::any_keyed_table table{text, gs::scalar_of<storage>(), width, options};
     auto const both = [&](auto const& f) { CHECK(f(expected) == f(table)); };
@@ -55,6 +56,7 @@ void same_as_types(Updater const& optimizer, CatchUp catch_up, gs::optimizer_con
         both([&](auto& x) {
             x.update(keys, g, {.gradient_scale = t % 3 == 0 ? 0.5 : 1});
             x.update(keys, bags, pooled);
+            x.update(keys, bags, pooled, {}, {gs::bag_mode::mean, numbers<compute>(keys.size(), t)});
             return x.clock().step;
         });
     };
@@ -63,6 +65,11 @@ void same_as_types(Updater const& optimizer, CatchUp catch_up, gs::optimizer_con
         std::vector<storage> a(some.size() * width), b(a);
         expected.rows(some, a);
         table.rows(some, b);
+        CHECK(a == b);
+        auto const weights = numbers<compute>(some.size(), 3);
+        gs::bag_options const how{gs::bag_mode::mean, weights};
+        expected.bags(some, keys64{0, 3, 3, 4}, std::span(a).first(4 * width), how);
+        table.bags(some, keys64{0, 3, 3, 4}, std::span(b).first(4 * width), how);
         CHECK(a == b);
         both([](auto& x) { return x.keys(); });
         both([](auto& x) { return x.counts(); });

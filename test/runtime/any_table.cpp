@@ -43,6 +43,7 @@ template <class Updater, class CatchUp>
 void same_as_types(Updater const& optimizer, CatchUp catch_up, gs::optimizer_configuration const& text,
                    gs::table_options const& options = {}) {
     using storage = typename Updater::traits::storage;
+    using compute = typename Updater::traits::compute;
     gs::table expected{optimizer, num_rows, width, catch_up, options};
     gs::any_table table{text, gs::scalar_of<storage>(), num_rows, width, options};
     auto const both = [&](auto const& f) {
@@ -57,6 +58,7 @@ void same_as_types(Updater const& optimizer, CatchUp catch_up, gs::optimizer_con
         ids64 const bags{0, 3, 4};
         auto const pooled = numbers<storage>(bags.size() * width, 100 + t);
         both([&](auto& x) { x.update(ids, bags, pooled); });
+        both([&](auto& x) { x.update(ids, bags, pooled, {}, {gs::bag_mode::mean, numbers<compute>(ids.size(), t)}); });
     };
     auto const compare = [&] {
         ids64 const some{3, 0, 17, 3};
@@ -64,6 +66,13 @@ void same_as_types(Updater const& optimizer, CatchUp catch_up, gs::optimizer_con
         expected.rows(some, a);
         table.rows(some, b);
         CHECK(a == b);
+        auto const weights = numbers<compute>(some.size(), 3);
+        a.resize(4 * width), b.resize(4 * width);
+        for (auto const mode : {gs::bag_mode::sum, gs::bag_mode::mean}) {
+            expected.bags(some, ids64{0, 3, 3, 4}, a, {mode, weights});
+            table.bags(some, ids64{0, 3, 3, 4}, b, {mode, weights});
+            CHECK(a == b);
+        }
     };
     for (int k = 0; k < 6; ++k) step();
     compare();
@@ -111,6 +120,8 @@ TEST_CASE("a table whose policies are chosen at run time has the bits of a typed
                   read("rowwise_adagrad", R"({"name": "touch_only"})"), {.initial = 0.5, .max_norm = 0.75});
     same_as_types(gs::make_updater<gs::bfloat16>(gs::sgd{}, rate), gs::touch_only{},
                   read("sgd", R"({"name": "touch_only"})"), {.duplicates = gs::duplicates::mean});
+    same_as_types(gs::make_updater<float>(gs::adagrad{}, rate), gs::touch_only{},
+                  read("adagrad", R"({"name": "touch_only"})"), {.duplicates = gs::duplicates::last});
 }
 
 TEST_CASE("rows catch up in a table whose policies are chosen at run time") {

@@ -15,7 +15,7 @@ TEST_CASE("a table on Thrust has the bits of the CPU's: catching up") {
 
 TEST_CASE("a table on Thrust has the bits of the CPU's: duplicates and padding") {
     using enum gs::duplicates;
-    for (auto const duplicates : {sum, mean, unique, assume_unique})
+    for (auto const duplicates : {sum, mean, unique, assume_unique, last})
         for (bool const padded : {false, true})
             same_bits<float, std::int64_t>(gs::adagrad{}, gs::none{}, gs::touch_only{}, duplicates, padded);
 }
@@ -77,8 +77,7 @@ TEST_CASE("ids on Thrust are grouped alike whether 32 bits suffice for them or n
     auto const grouped = [&](std::uint64_t rows_of_table) {
         gs::detail::thrust_rows<updater> rows;
         std::span<std::int64_t const> const all(thrust::raw_pointer_cast(ids.data()), ids.size());
-        auto const batch =
-            rows.group(kernels, all, nullptr, nullptr, 0, 1, rows_of_table, {.ignore_id = -1}, 0)[0].batch;
+        auto const batch = rows.group(kernels, all, {}, nullptr, 0, 1, rows_of_table, {.ignore_id = -1}, 0)[0].batch;
         auto const copied = [](auto const* from, std::size_t n) {
             auto const first = device_backend::iterator(from);
             return std::vector(first, first + static_cast<std::ptrdiff_t>(n));

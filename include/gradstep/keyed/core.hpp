@@ -88,8 +88,14 @@ struct keyed_core {
 
     // The functions of keyed_table; see there. `offsets`: of the bags; null if each key has a
     // gradient.
-    void update(key_span keys, given_ids const* offsets, given_values const& gradients, std::size_t count,
-                char const* what, step_options const& how);
+    void update(key_span keys, given_values const& gradients, std::size_t count, char const* what,
+                step_options const& how, given_ids const* offsets = nullptr, bag_options const& bags = {});
+    void read_bags(key_span keys, given_ids offsets, extent const& out, bag_options const& how) const;
+    // The key for padding, as ids have it.
+    std::optional<std::int64_t> padding() const {
+        if (!options.ignore_key) return {};
+        return static_cast<std::int64_t>(*options.ignore_key);
+    }
     bool contains(std::uint64_t key) const { return index.find(key) != key_index::none; }
     void reserve_rows(std::uint64_t rows);
     template <class Chosen> std::uint64_t evict_rows_by(Chosen const& chosen) {
@@ -107,7 +113,7 @@ struct keyed_core {
 
     // One step. New keys come first; if something throws before the step has begun, they are
     // removed.
-    void apply(key_span keys, std::uint32_t const* sources, given_values const& gradients, step_options const& how);
+    void apply(key_span keys, row_sources const& sources, given_values const& gradients, step_options const& how);
     void finish_step(std::span<std::int32_t const> ids) {
         admitter.commit();
         admitter.age(clock().step);
@@ -115,7 +121,7 @@ struct keyed_core {
     }
     // Marks the ids of keys with non-finite gradients as left_out_row, so that `admit` ignores
     // them, and returns their number. Throws nonfinite_error if the options require it.
-    std::uint64_t leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids, std::uint32_t const* sources,
+    std::uint64_t leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids, row_sources const& sources,
                                       given_values const& gradients) const;
     // Adds rows for the new, admitted keys among `keys`; `ids` contains the existing rows. The new
     // keys are in `added`, so that the caller can undo it.

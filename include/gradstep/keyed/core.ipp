@@ -65,15 +65,24 @@ inline std::vector<std::int32_t> keyed_core::found(key_span keys) const {
     return ids;
 }
 
-inline void keyed_core::update(key_span keys, given_ids const* offsets, given_values const& gradients,
-                               std::size_t count, char const* what, step_options const& how) {
+inline void keyed_core::update(key_span keys, given_values const& gradients, std::size_t count, char const* what,
+                               step_options const& how, given_ids const* offsets, bag_options const& bags) {
     row_core& rows = stored.rows();
     rows.check_gradients(stored.place(), gradients, count, what, how);
-    auto const* const sources =
-        offsets == nullptr ? nullptr
-                           : with_memory(keys.size(), [&] { return rows.call().bags(*offsets, keys.size(), count); });
+    row_sources sources;
+    if (offsets != nullptr) {
+        given_bags const its = rows.bags_of(stored.place(), *offsets, bags, keys.size());
+        sources = with_memory(keys.size(), [&] { return rows.call().bags(its, keys, padding(), count); });
+    }
     apply(keys, sources, gradients, how);
     rows.zero(gradients, how);
+}
+
+inline void keyed_core::read_bags(key_span keys, given_ids offsets, extent const& out, bag_options const& how) const {
+    pooled_call call = stored.rows().pooled(stored.place(), keys, padding(), offsets, how, out);
+    std::vector<std::int32_t> const ids = found(keys);
+    call.ids = std::span<std::int32_t const>(ids);
+    with_memory(keys.size(), [&] { stored.read_bags(call, &options.initial); });
 }
 
 inline void keyed_core::reserve_rows(std::uint64_t rows) {
@@ -96,21 +105,17 @@ inline void keyed_core::read(key_span keys, void* out, bool averages) const {
 // A step of a keyed_table: new keys get rows first, and lose them again if the step fails.
 
 inline std::uint64_t keyed_core::leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids,
-                                                     std::uint32_t const* sources,
-                                                     given_values const& gradients) const {
+                                                     row_sources const& sources, given_values const& gradients) const {
     table_kernels const& by = stored.kernels();
     if (options.on_nonfinite == nonfinite::propagate ||
-        !row_grouping::has_nonfinite(by, gradients.data, gradients.size))
+        !row_grouping::has_nonfinite(by, sources, gradients.data, gradients.size, keys.size()))
         return 0;
     std::uint64_t count = 0;
     for (std::size_t k = 0; k < keys.size(); ++k) {
         if (keys[k] == options.ignore_key) continue;
-        std::size_t const first = (sources == nullptr ? k : sources[k]) * width();
-        std::size_t const column = by.find_nonfinite(gradients.data, first, first + width()) - first;
-        if (column == width()) continue;
-        if (options.on_nonfinite == nonfinite::raise)
-            fail<nonfinite_error>({"keys[", k, "]"}, {"the gradient of key ", keys[k], " is not finite in column ",
-                                                      column, ", and on_nonfinite is raise: the step is not taken"});
+        constexpr row_grouping::id_names names{"keys", "the gradient of key ", "the weight of key "};
+        if (row_grouping::is_finite(by, sources, gradients.data, k, width(), options.on_nonfinite, names, keys[k]))
+            continue;
         ids[k] = left_out_row;
         ++count;
     }
@@ -222,7 +227,7 @@ inline void keyed_core::settle_ages(std::int64_t since, std::int64_t until) {
                           {"distinct keys with duplicates::unique; duplicates::sum adds their gradients"});
 }
 
-inline void keyed_core::apply(key_span keys, std::uint32_t const* sources, given_values const& gradients,
+inline void keyed_core::apply(key_span keys, row_sources const& sources, given_values const& gradients,
                               step_options const& how) {
     std::int64_t const last_step = clock().step;
     with_memory(keys.size(), [&] { scratch_ids.resize(keys.size()); });

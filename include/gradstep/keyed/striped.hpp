@@ -55,12 +55,13 @@ public:
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
         auto const names = its_.keys(keys);
         auto const given = with_table([&] { return its_.gradients(gradient_rows); });
-        apply(names, given, names.size(), "keys", nullptr, options);
+        apply(names, given, names.size(), "keys", options);
     }
     /// keyed_table::update with pooled gradients, from any thread.
     template <class Keys, class Offsets, class Gradients>
     requires detail::is_no_option<Gradients>
-    void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+    void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {},
+                bag_options const& how = {}) {
         auto const names = its_.keys(keys);
         detail::given_ids const begins = its_.ids(offsets);
         std::size_t bags = 0;
@@ -69,7 +70,7 @@ public:
             bags = rows.size / its_.table.width();
             return rows;
         });
-        apply(names, given, bags, "bags", &begins, options);
+        apply(names, given, bags, "bags", options, &begins, how);
     }
 
     /// Returns a copy of the row of `key` with all steps applied, or its initial values, from any
@@ -90,6 +91,16 @@ public:
         auto const names = its_.keys(keys);
         detail::extent const to = with_table([&] { return its_.room(out); });
         core().with_memory(names.size(), [&] { read(names, to); });
+    }
+
+    /// keyed_table::bags, from any thread: each row is read atomically.
+    template <class Keys, class Offsets, class Out>
+    void bags(Keys&& keys, Offsets&& offsets, Out&& out, bag_options const& bags = {}) const {
+        detail::require_lasting<Out>();
+        auto const names = its_.keys(keys);
+        detail::given_ids const begins = its_.ids(offsets);
+        detail::extent const to = with_table([&] { return its_.room(out); });
+        core().with_memory(names.size(), [&] { read_bags(names, begins, to, bags); });
     }
 
     /// Returns f(table) with exclusive access, as with striped tables: for eviction, holds, changes
@@ -156,15 +167,32 @@ private:
                     stored.average_is_applied(), to);
     }
 
+    void read_bags(key_span keys, detail::given_ids offsets, detail::extent const& out, bag_options const& how) const {
+        shared_guard const entered(turns_.phase);
+        detail::table_core const& stored = core().stored;
+        detail::pooled_call call;
+        {
+            auto const lock = turns_.ordering();
+            call = stored.rows().pooled(stored.place(), keys, core().padding(), offsets, how, out);
+        }
+        detail::row_turns::scratch_lease lent(turns_, stored.rows());
+        std::vector<std::int32_t>& ids = (*lent).ids;
+        ids.resize(keys.size());
+        find(keys, ids);
+        call.ids = std::span<std::int32_t const>(ids);
+        turns_.pool(stored.rows(), stored.place(), *lent, call, stored.average_is_applied(),
+                    [&](std::uint64_t key, std::byte* to) { its_.fill(key, to); });
+    }
+
     // `offsets`: of the bags; null if each key has a gradient.
     void apply(key_span keys, detail::given_values const& gradients, std::size_t count, char const* what,
-               detail::given_ids const* offsets, step_options const& options) {
+               step_options const& options, detail::given_ids const* offsets = nullptr, bag_options const& bags = {}) {
         while (true) {
             std::uint64_t wanted = 0;
             {
                 shared_guard const entered(turns_.phase);
                 wanted = core().with_memory(keys.size(),
-                                            [&] { return step(keys, gradients, count, what, offsets, options); });
+                                            [&] { return step(keys, gradients, count, what, options, offsets, bags); });
             }
             if (wanted == 0) return;
             reserve(wanted);
@@ -172,7 +200,7 @@ private:
     }
     // Returns 0, or, before anything has happened, the number of rows for which memory is needed.
     std::uint64_t step(key_span keys, detail::given_values const& gradients, std::size_t count, char const* what,
-                       detail::given_ids const* offsets, step_options const& options) {
+                       step_options const& options, detail::given_ids const* offsets, bag_options const& bags) {
         detail::table_core& stored = core().stored;
         detail::row_core& rows = stored.rows();
         stored.require_trained("update");
@@ -181,13 +209,16 @@ private:
         work.ids.resize(keys.size());
         std::span<std::int32_t> const ids(work.ids);
         find(keys, ids);
-        auto const* const sources = offsets == nullptr ? nullptr : work.grouping().bags(*offsets, keys.size(), count);
         std::uint64_t known_rows = 0;
+        detail::given_bags its;
         {
             auto const lock = turns_.ordering();
             known_rows = its_.table.num_rows();
             rows.check_gradients(stored.place(), gradients, count, what, options);
+            if (offsets != nullptr) its = rows.bags_of(stored.place(), *offsets, bags, keys.size());
         }
+        detail::row_sources sources;
+        if (offsets != nullptr) sources = work.grouping().bags(its, keys, core().padding(), count);
         std::uint64_t const left_out = core().leave_out_nonfinite(keys, ids, sources, gradients);
         auto const leave_out = [&] {
             if (left_out != 0)

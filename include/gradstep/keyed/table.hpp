@@ -158,18 +158,19 @@ public:
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
         table_rows().require_trained("update");
         auto const names = detail::keys_of<Updater>(keys);
-        core_.update(names, nullptr, detail::gradients_of<Updater>(gradient_rows), names.size(), "keys", options);
+        core_.update(names, detail::gradients_of<Updater>(gradient_rows), names.size(), "keys", options);
     }
     /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
-    /// every key of bag b (row_updater::update).
+    /// every key of bag b (row_updater::update), times the weight of the key if `bags` has weights.
     template <class Keys, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
-    void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+    void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {},
+                bag_options const& bags = {}) {
         table_rows().require_trained("update");
         auto const names = detail::keys_of<Updater>(keys);
         detail::given_ids const begins = detail::ids_of<Updater>(offsets);
         auto const given = detail::gradients_of<Updater>(bag_rows);
-        core_.update(names, &begins, given, given.size / this->width(), "bags", options);
+        core_.update(names, given, given.size / this->width(), "bags", options, &begins, bags);
     }
 
     /// Returns a copy of the row of `key` with all steps applied; its initial values if it has no
@@ -189,6 +190,14 @@ public:
     template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
         read<storage>(keys, out, false);
+    }
+    /// Writes the pooled rows of bags of keys, `width` elements for each bag (table::bags).
+    template <class Keys, class Offsets, class Out>
+    void bags(Keys&& keys, Offsets&& offsets, Out&& out, bag_options const& bags = {}) const {
+        detail::require_lasting<Out>();
+        auto const names = detail::keys_of<Updater>(keys);
+        auto const to = detail::as_span<storage, host_memory>(out);
+        core_.read_bags(names, detail::ids_of<Updater>(offsets), detail::extent::of("out", to), bags);
     }
     /// Writes the averages of several keys that the rule keeps (`averaged`) to the caller's memory;
     /// see `table::averages`.

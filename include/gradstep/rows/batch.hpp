@@ -22,11 +22,12 @@ concept row_id = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> 
 ///     unique         throws value_error with the id and both positions, before anything is written
 ///     assume_unique  no check: the caller promises that it does not happen. If a batch breaks the
 ///                    promise, the result for this row is undefined
+///     last           only the last of its gradients in the batch counts
 ///
 /// PyTorch's SparseAdam, FBGEMM and TensorFlow's IndexedSlices sum too, but on a GPU often by
 /// atomic additions, whose order and rounding vary from run to run.
-enum class duplicates { sum, mean, unique, assume_unique };
-template <> inline constexpr std::array enumerators<duplicates>{"sum", "mean", "unique", "assume_unique"};
+enum class duplicates { sum, mean, unique, assume_unique, last };
+template <> inline constexpr std::array enumerators<duplicates>{"sum", "mean", "unique", "assume_unique", "last"};
 } // namespace gradstep
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
@@ -46,6 +47,7 @@ struct distinct_rows {
     std::uint32_t const* begin = nullptr;
     std::uint32_t const* sources = nullptr;
     std::size_t count = 0;
+    void const* factors = nullptr; // of each source, in the compute type; null: 1
 };
 
 // How many rows ahead a row is prefetched. Rows of 16 floats take 0.85 of the time that they take
@@ -185,16 +187,21 @@ private:
     std::vector<std::uint64_t> bitmap_;
 };
 
-// Writes the bag of every id of a pooled batch. offsets: where each bag begins in ids; a last entry
-// with the number of ids is optional. Throws size_error or value_error with entry and value, before
-// bag_of is written.
+// Where bag b of a pooled batch ends in its ids. offsets: where each bag begins; a last entry with
+// the number of ids is optional.
 template <class Offsets> // given_ids
-void expand_offsets(Offsets offsets, std::size_t ids, std::size_t bags, std::vector<std::uint32_t>& bag_of) {
+std::size_t end_of_bag(Offsets const& offsets, std::size_t ids, std::size_t b) {
+    return b + 1 < offsets.size() ? static_cast<std::size_t>(offsets[b + 1]) : ids;
+}
+
+// Throws size_error or value_error with entry and value for offsets that are none. `rows`: the name
+// of the buffer with a row for each bag.
+template <class Offsets> void check_offsets(Offsets offsets, std::size_t ids, std::size_t bags, char const* rows) {
     require_countable(ids, "ids");
     require_countable(bags, "bags");
     if (offsets.size() != bags && offsets.size() != bags + 1)
         fail<size_error>({"offsets"}, {"has ", offsets.size(), " entries"},
-                         {bags, " or ", bags + 1, ", since bag_rows has ", bags, " rows"});
+                         {bags, " or ", bags + 1, ", since ", rows, " has ", bags, " rows"});
     if (bags == 0 && ids != 0)
         fail<size_error>({"ids"}, {"has ", ids, " elements, and there is no bag"}, {"0 elements"});
 
@@ -212,11 +219,15 @@ void expand_offsets(Offsets offsets, std::size_t ids, std::size_t bags, std::vec
         refuse(b, {"at most ", ids, ", the number of ids"});
     }
     if (offsets.size() > bags && before != ids) refuse(bags, {ids, ", the number of ids"});
+}
 
+// Writes the bag of every id of a pooled batch, after the check of its offsets.
+template <class Offsets>
+void expand_offsets(Offsets offsets, std::size_t ids, std::size_t bags, std::vector<std::uint32_t>& bag_of) {
+    check_offsets(offsets, ids, bags, "bag_rows");
     bag_of.resize(ids);
-    for (std::size_t b = 0, p = 0; b < bags; ++b) {
-        std::size_t const end = b + 1 < offsets.size() ? static_cast<std::size_t>(offsets[b + 1]) : ids;
-        for (; p < end; ++p) bag_of[p] = static_cast<std::uint32_t>(b);
-    }
+    for (std::size_t b = 0, p = 0; b < bags; ++b)
+        for (std::size_t const end = end_of_bag(offsets, ids, b); p < end; ++p)
+            bag_of[p] = static_cast<std::uint32_t>(b);
 }
 } // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -81,24 +81,38 @@ void read_rows(row_core const& of, row_place const& rows, Ids& ids, Out& out, Re
     read(which, to.data());
 }
 
+// Writes pooled rows to a buffer of the values' type.
+template <class Updater, class Ids, class Offsets, class Out>
+pooled_call pooled_rows_of(row_core const& of, row_place const& rows, Ids& ids, Offsets& offsets, Out& out,
+                           bag_options const& how) {
+    static_assert(std::is_same_v<typename Updater::backend_type::memory_space, host_memory>,
+                  "gradstep: bags: the rows are in memory of a device; expected a backend of the host");
+    auto const to = as_span<typename Updater::traits::storage, host_memory>(out);
+    pooled_call const call = of.pooled(rows, ids_of<Updater>(ids), of.options.ignore_id, ids_of<Updater>(offsets), how,
+                                       extent::of("out", to));
+    of.check_ids(call);
+    return call;
+}
+
 // A step of the rows in `ids`: row_updater::update. Compiled once for each type of arguments.
 template <class Updater, class Ids, class Gradients>
 void update_rows(row_core& of, row_place const& rows, Ids& ids, Gradients& gradient_rows, step_options const& how) {
     given_ids const which = ids_of<Updater>(ids);
     given_values const given = gradients_of<Updater>(gradient_rows);
     of.check_gradients(rows, given, which.size(), "ids", how);
-    of.apply(rows, which, nullptr, given, how);
+    of.apply(rows, which, {}, given, how);
     of.zero(given, how);
 }
 // The same for pooled gradients, and for the rows of a mask.
 template <class Updater, class Ids, class Offsets, class Gradients>
 void update_bags(row_core& of, row_place const& rows, Ids& ids, Offsets& offsets, Gradients& bag_rows,
-                 step_options const& how) {
+                 step_options const& how, bag_options const& bag_how) {
     given_ids const which = ids_of<Updater>(ids), begins = ids_of<Updater>(offsets);
     given_values const given = gradients_of<Updater>(bag_rows);
     std::size_t const bags = given.size / of.width();
     of.check_gradients(rows, given, bags, "bags", how);
-    of.apply(rows, which, of.call().bags(begins, which.size(), bags), given, how);
+    given_bags const its = of.bags_of(rows, begins, bag_how, which.size());
+    of.apply(rows, which, of.call().bags(its, which, of.options.ignore_id, bags), given, how);
     of.zero(given, how);
 }
 template <class Updater, class Gradients>
@@ -109,7 +123,7 @@ void update_visible(row_core& of, row_place const& rows, visible const& seen, Gr
     seen.require_rows(of.num_rows());
     given_values const given = gradients_of<Updater>(gradient);
     of.check_gradients(rows, given, seen.size(), "rows", how);
-    of.apply(rows, std::span<std::int64_t const>(seen.ids()), seen.sources(), given, how);
+    of.apply(rows, std::span<std::int64_t const>(seen.ids()), {seen.sources()}, given, how);
     of.zero(given, how);
 }
 

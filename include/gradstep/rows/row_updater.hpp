@@ -149,12 +149,13 @@ public:
     /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
     /// every id of bag b. Bag b contains ids[offsets[b]] to ids[offsets[b + 1] - 1], and the last
     /// bag ends with the ids. The last offset can be the number of ids.
+    /// `bags` has weights of the ids, and the mean (bag_options).
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(memory_type const& rows, Ids&& ids, Offsets&& offsets, Gradients&& bag_rows,
-                step_options const& options = {}) {
+                step_options const& options = {}, bag_options const& bags = {}) {
         bound const its(rows, core_);
-        detail::update_bags<Updater>(core_, checked(its), ids, offsets, bag_rows, options);
+        detail::update_bags<Updater>(core_, checked(its), ids, offsets, bag_rows, options, bags);
     }
 
     /// The same for the rows of a mask. The gradient is dense, num_rows x width elements, and only
@@ -177,7 +178,18 @@ public:
         detail::read_rows<Updater, storage>(core_, place, ids, out,
                                             [&](auto which, auto* to) { core_.read(place, which, to); });
     }
-    /// The same for the averages that the rule keeps (`averaged`). They have the type of the state,
+    /// Writes the pooled rows of bags with all steps applied (embedding bags) to the caller's
+    /// memory, `width` elements for each bag. It does not copy the rows. A bag without ids gives 0,
+    /// and padding (table_options.ignore_id) counts as absent.
+    template <class Ids, class Offsets, class Out>
+    void read_bags(memory_type const& rows, Ids&& ids, Offsets&& offsets, Out&& out,
+                   bag_options const& bags = {}) const {
+        detail::require_lasting<Out>();
+        bound const its(rows, core_);
+        detail::row_place const place = checked(its);
+        core_.pool(place, detail::pooled_rows_of<Updater>(core_, place, ids, offsets, out, bags), false);
+    }
+    /// `read` for the averages that the rule keeps (`averaged`). They have the type of the state,
     /// and are not rounded to storage. The average of an inactive row includes its pending steps,
     /// except under touch_only. Does not compile if the rule keeps no average.
     template <class Ids, class Out> void read_averages(memory_type const& rows, Ids&& ids, Out&& out) const {

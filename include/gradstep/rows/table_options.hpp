@@ -22,7 +22,7 @@ struct table_options {
     /// Needs 4 bytes per row, and every row of a batch prepares its own scalars. Not with `replay`,
     /// and not on a GPU.
     bool row_steps = false;
-    /// Padding: this id is ignored wherever it appears, and need not be a row.
+    /// Padding: updates and `bags` ignore this id wherever it appears, and it need not be a row.
     std::optional<std::int64_t> ignore_id = {};
     /// The number of steps that the history of exact and replay keeps, rounded up to a power of two
     /// (at least 4). It then stays constant, even if the table grows. 0: the number of rows, but at

@@ -57,23 +57,30 @@ public:
         table_rows().require_trained("update");
         key_span const names = detail::checked_keys(keys.now());
         auto const given = detail::checked_values(optimizer(), "gradient_rows", gradient_rows.now());
-        core_.update(names, nullptr, given, names.size(), "keys", options);
+        core_.update(names, given, names.size(), "keys", options);
     }
     /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
-    /// every key of bag b.
-    void update(any_span keys, any_span offsets, any_span bag_rows, step_options const& options = {}) {
+    /// every key of bag b, times the weight of the key if `bags` has weights.
+    void update(any_span keys, any_span offsets, any_span bag_rows, step_options const& options = {},
+                bag_options const& bags = {}) {
         table_rows().require_trained("update");
         key_span const names = detail::checked_keys(keys.now());
         detail::given_ids const begins = detail::checked_ids("offsets", offsets.now());
         auto const given = detail::checked_values(optimizer(), "bag_rows", bag_rows.now());
-        core_.update(names, &begins, given, given.size / width(), "bags", options);
+        core_.update(names, given, given.size / width(), "bags", options, &begins, bags);
     }
 
     /// Writes copies of the rows of `keys` with all steps applied, in their order, to memory of
     /// keys.size x width elements; initial values for keys without a row.
     void rows(any_span keys, any_span out) const { read(keys, out, optimizer().storage(), false); }
-    /// The same for the averages that the rule keeps, in the type of the state. Throws value_error
-    /// if it keeps none.
+    /// Writes the pooled rows of bags of keys, `width` elements for each bag (keyed_table::bags).
+    void bags(any_span keys, any_span offsets, any_span out, bag_options const& bags = {}) const {
+        key_span const names = detail::checked_keys(keys.now());
+        detail::given_ids const begins = detail::checked_ids("offsets", offsets.now());
+        core_.read_bags(names, begins, detail::checked_room(out.now(), optimizer().storage()), bags);
+    }
+    /// The same as `rows` for the averages that the rule keeps, in the type of the state. Throws
+    /// value_error if it keeps none.
     void averages(any_span keys, any_span out) const {
         table_rows().require_trained("averages");
         detail::require_average(optimizer(), "averages");

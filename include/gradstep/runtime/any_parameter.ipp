@@ -535,7 +535,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
     }
     detail::parameter_rows& its = rows_in_place();
     detail::given_values const given{gradient_.data, gradient_.size, gradient_.is_writable};
-    its.core.group(its.place, found_ids, nullptr, given);
+    its.core.group(its.place, found_ids, {}, given);
     advance(options, own_);
     auto const due = its.core.stale_rows(); // which change with the step's
     its.begin(true);

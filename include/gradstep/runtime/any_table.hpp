@@ -55,16 +55,20 @@ public:
     /// Throws the errors of gs::table::update, and value_error for buffers of other types.
     void update(any_span ids, any_span gradient_rows, step_options const& options = {});
     /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
-    /// every id of bag b, which contains ids[offsets[b]] to ids[offsets[b + 1] - 1].
-    void update(any_span ids, any_span offsets, any_span bag_rows, step_options const& options = {});
+    /// every id of bag b, which contains ids[offsets[b]] to ids[offsets[b + 1] - 1], times the
+    /// weight of the id if `bags` has weights.
+    void update(any_span ids, any_span offsets, any_span bag_rows, step_options const& options = {},
+                bag_options const& bags = {});
     /// The same for the rows of a mask, with a dense gradient of num_rows x width elements.
     void update(visible const& seen, any_span gradient, step_options const& options = {});
 
     /// Writes copies of rows with all steps applied, in the order of `ids`, to memory of ids.size x
     /// width elements.
     void rows(any_span ids, any_span out) const;
-    /// The same for the averages that the rule keeps, in the type of the state. Throws value_error
-    /// if it keeps none.
+    /// Writes the pooled rows of bags, `width` elements for each bag (gs::table::bags).
+    void bags(any_span ids, any_span offsets, any_span out, bag_options const& bags = {}) const;
+    /// The same as `rows` for the averages that the rule keeps, in the type of the state. Throws
+    /// value_error if it keeps none.
     void averages(any_span ids, any_span out) const;
     /// Replaces all values by their averages, as gs::table::apply_average.
     [[nodiscard]] applied_average<any_table> apply_average();
@@ -95,11 +99,6 @@ public:
     void load(std::string const& file);
     /// Loads the parts that `options` select, and returns a load_report.
     load_report load(std::string const& file, load_options const& options);
-
-private:
-    // `offsets`: of the bags; null if each id has a gradient.
-    void apply(detail::given_ids ids, detail::given_ids const* offsets, detail::given_values const& given,
-               std::size_t count, char const* what, step_options const& options);
 };
 } // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
 
@@ -138,6 +137,10 @@ template <> struct striped_rows<any_table> {
         extent const room = checked_room(out, table.optimizer().storage());
         rows().check_room(place, room, out.size, which.size());
         read(which, static_cast<std::byte*>(const_cast<void*>(out.data)));
+    }
+    pooled_call pooled(row_place const& place, any_span const& of, any_span const& offsets, any_span const& out,
+                       bag_options const& how) const {
+        return pooled_rows_of(rows(), place, table.optimizer(), of, offsets, out, how);
     }
     row_core const& rows() const { return table.core().rows(); }
     row_core& rows() { return table.core().rows(); }

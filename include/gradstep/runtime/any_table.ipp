@@ -21,29 +21,27 @@ GRADSTEP_DEFINE_RUNTIME void any_table::use_threads(detail::executor_reference c
     static_cast<detail::any_table_kernels&>(core_.kernels()).use_threads(threads);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_table::apply(detail::given_ids ids, detail::given_ids const* offsets,
-                                              detail::given_values const& given, std::size_t count, char const* what,
-                                              step_options const& options) {
-    core_.rows().check_gradients(core_.place(), given, count, what, options);
-    auto const* const sources = offsets == nullptr ? nullptr : core_.rows().call().bags(*offsets, ids.size(), count);
-    core_.update(ids, sources, given, options);
-    core_.rows().zero(given, options);
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_table::update(any_span ids, any_span gradient_rows, step_options const& options) {
     core_.require_trained("update");
     detail::given_ids const which = detail::checked_ids("ids", ids.now());
-    apply(which, nullptr, detail::checked_values(optimizer(), "gradient_rows", gradient_rows.now()), which.size(),
-          "ids", options);
+    detail::given_values const given = detail::checked_values(optimizer(), "gradient_rows", gradient_rows.now());
+    core_.rows().check_gradients(core_.place(), given, which.size(), "ids", options);
+    core_.update(which, {}, given, options);
+    core_.rows().zero(given, options);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::update(any_span ids, any_span offsets, any_span bag_rows,
-                                               step_options const& options) {
+                                               step_options const& options, bag_options const& bags) {
     core_.require_trained("update");
     detail::given_ids const which = detail::checked_ids("ids", ids.now()),
                             begins = detail::checked_ids("offsets", offsets.now());
     detail::given_values const given = detail::checked_values(optimizer(), "bag_rows", bag_rows.now());
-    apply(which, &begins, given, given.size / width(), "bags", options);
+    std::size_t const count = given.size / width();
+    detail::row_core& rows = core_.rows();
+    rows.check_gradients(core_.place(), given, count, "bags", options);
+    detail::given_bags const its = rows.bags_of(core_.place(), begins, bags, which.size());
+    core_.update(which, rows.call().bags(its, which, rows.options.ignore_id, count), given, options);
+    rows.zero(given, options);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::update(visible const& seen, any_span gradient, step_options const& options) {
@@ -51,7 +49,7 @@ GRADSTEP_DEFINE_RUNTIME void any_table::update(visible const& seen, any_span gra
     seen.require_rows(num_rows());
     detail::given_values const given = detail::checked_values(optimizer(), "gradient", gradient.now());
     core_.rows().check_gradients(core_.place(), given, seen.size(), "rows", options);
-    core_.update(std::span<std::int64_t const>(seen.ids()), seen.sources(), given, options);
+    core_.update(std::span<std::int64_t const>(seen.ids()), {seen.sources()}, given, options);
     core_.rows().zero(given, options);
 }
 
@@ -60,6 +58,11 @@ GRADSTEP_DEFINE_RUNTIME void any_table::rows(any_span ids, any_span out) const {
     out = out.now();
     core_.rows().check_room(core_.place(), detail::checked_room(out, optimizer().storage()), out.size, which.size());
     core_.read(which, const_cast<void*>(out.data));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::bags(any_span ids, any_span offsets, any_span out,
+                                             bag_options const& bags) const {
+    core_.read_bags(detail::pooled_rows_of(core_.rows(), core_.place(), optimizer(), ids, offsets, out, bags));
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::averages(any_span ids, any_span out) const {

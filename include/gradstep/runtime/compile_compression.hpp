@@ -59,6 +59,7 @@ public:
         options_ = options;
     }
     void run_rows(row_batch const&, std::size_t, std::size_t, void*) const noexcept override {} // it has none
+    void add_rows(gradstep::detail::pooled_rows const&) const noexcept override {}
     void use_threads(erased_threads const& threads) noexcept override { executor_.use(threads); }
 
 private:

@@ -41,20 +41,25 @@ template <class Updater> clock_state advanced([[maybe_unused]] Updater const& of
     else return now.state;
 }
 
-/// The gradient of row r of a batch: if it has several, their sum or mean, in batch order.
+/// The gradient of row r of a batch: if it has several, their sum or mean, in batch order, each
+/// times its factor.
 template <class S> S const* row_gradient(row_batch const& of, std::size_t r, S* staged) {
     std::size_t const width = of.rows.width, first = of.batch.begin == nullptr ? r : of.batch.begin[r],
                       count = of.batch.begin == nullptr ? 1 : of.batch.begin[r + 1] - first;
     auto const gradient = [&](std::size_t j) {
         return static_cast<S const*>(of.gradients) + (of.batch.sources == nullptr ? j : of.batch.sources[j]) * width;
     };
-    if (count == 1) return gradient(first);
-    std::copy_n(gradient(first), width, staged);
+    auto const* const factors = static_cast<S const*>(of.batch.factors);
+    if (count == 1 && factors == nullptr) return gradient(first);
+    if (factors == nullptr) std::copy_n(gradient(first), width, staged);
+    else
+        for (std::size_t i = 0; i != width; ++i) staged[i] = math::mul(factors[first], gradient(first)[i]);
     for (std::size_t k = 1; k != count; ++k) {
         S const* const g = gradient(first + k);
         for (std::size_t i = 0; i != width; ++i) {
             if constexpr (std::is_integral_v<S>) staged[i] = math::fma(S(1), staged[i], g[i]);
-            else staged[i] += g[i];
+            else if (factors == nullptr) staged[i] += g[i];
+            else staged[i] += math::mul(factors[first + k], g[i]);
         }
     }
     if constexpr (!std::is_integral_v<S>)
@@ -97,6 +102,13 @@ public:
         } else {
             update_rows(of, first, last, static_cast<storage*>(staged));
         }
+    }
+
+    void add_rows([[maybe_unused]] detail::pooled_rows const& of) const noexcept override {
+        using pack = typename Updater::backend_type::template pack<typename traits::compute>;
+        if constexpr (!shaped_rule<rule> && !model_wise_rule<rule> && !detail::keeps_clock_state<rule> &&
+                      !detail::in_blocks<traits>)
+            detail::add_rows<pack, storage>(of);
     }
 
 private:

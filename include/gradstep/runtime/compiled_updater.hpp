@@ -73,6 +73,8 @@ public:
     /// Applies the step to rows [first, last) of a batch. `staged` has room for a gradient of a row
     /// in double. Only for rules that update single rows.
     virtual void run_rows(row_batch const&, std::size_t first, std::size_t last, void* staged) const noexcept = 0;
+    /// Adds rows of values (table_kernels::add_rows).
+    virtual void add_rows(detail::pooled_rows const&) const noexcept = 0;
 };
 
 /// The regularizers that are compiled by their types. A combination has one of this list, or

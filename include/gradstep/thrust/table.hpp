@@ -37,24 +37,25 @@ public:
 
     // `of`: the kernels of the table.
     template <class Kernels>
-    std::uint32_t const* bags(Kernels const& of, given_ids offsets, std::size_t ids, std::size_t count) {
-        offsets.visit([&]<class Offset>(std::span<Offset const> of_type) {
+    row_sources bags(Kernels const& of, given_bags const& bags, given_ids ids, std::optional<std::int64_t>,
+                     std::size_t count) {
+        bags.offsets.visit([&]<class Offset>(std::span<Offset const> of_type) {
             auto& on_host = std::get<grouping<Offset>>(groupings_).on_host;
             on_host.resize(of_type.size());
             of.backend().copy_to_host(of_type, std::span<Offset>(on_host));
-            expand_offsets(given_ids(on_host), ids, count, host_bag_of_);
+            expand_offsets(given_ids(on_host), ids.size(), count, host_bag_of_);
         });
         resize(bag_of_, host_bag_of_.size());
         thrust::copy(host_bag_of_.begin(), host_bag_of_.end(), bag_of_.begin());
-        return data(bag_of_);
+        return {data(bag_of_)};
     }
 
     template <class Kernels>
-    std::span<share const> group(Kernels const& of, given_ids ids, std::uint32_t const* sources, void const*,
-                                 std::size_t, std::size_t, std::uint64_t num_rows, table_options const& options,
-                                 std::size_t) {
+    std::span<share const> group(Kernels const& of, given_ids ids, row_sources const& sources, void const*, std::size_t,
+                                 std::size_t, std::uint64_t num_rows, table_options const& options, std::size_t) {
         ids.visit([&]<class Id>(std::span<Id const> x) {
-            one_ = {grouped(of.backend(), std::get<grouping<Id>>(groupings_), x, sources, num_rows, options), x.size()};
+            one_ = {grouped(of.backend(), std::get<grouping<Id>>(groupings_), x, sources.rows, num_rows, options),
+                    x.size()};
         });
         return {&one_, 1};
     }
@@ -190,7 +191,7 @@ private:
         std::vector<Id> on_host;
         buffer<Id> ids;
         buffer<std::uint64_t> rows;
-        buffer<std::uint32_t> narrow_ids, positions, sources, begin;
+        buffer<std::uint32_t> narrow_ids, positions, sources, begin, last;
     };
 
     // How many rows can have many gradients.
@@ -325,6 +326,11 @@ private:
         on.fill(std::span<std::uint32_t>(begin + rows, 1), static_cast<std::uint32_t>(count));
         resize(of.rows, rows);
         on.for_each(rows, run_gather<Key, std::uint32_t, std::uint64_t>{sorted, begin, data(of.rows)});
+        if (options.duplicates == duplicates::last) {
+            resize(of.last, rows);
+            on.for_each(rows, run_gather_last{begin, of_rows, data(of.last)});
+            return {data(of.rows), nullptr, data(of.last), rows};
+        }
         return {data(of.rows), begin, of_rows, rows};
     }
     // Writes the numbers from 0 to count - 1 that a predicate selects, and returns how many they

@@ -99,10 +99,10 @@ private:
         all.require_trained("update");
         gradstep::detail::given_values const given{rows.data(), rows.size() / all.rows().facts().storage_bytes};
         if constexpr (has_keys) {
-            table_.core().update(keys, nullptr, given, keys.size(), "keys", options);
+            table_.core().update(keys, given, keys.size(), "keys", options);
         } else {
             all.rows().check_gradients(all.place(), given, keys.size(), "ids", options);
-            all.update(keys, nullptr, given, options);
+            all.update(keys, {}, given, options);
         }
     }
     void hold_rows([[maybe_unused]] std::span<std::uint64_t const> keys) override {

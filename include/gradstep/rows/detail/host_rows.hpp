@@ -78,6 +78,20 @@ public:
                      [&](std::uint64_t id) { rows.template read<pack>(id, out + (id - first) * rows.rows.width); });
     }
 
+    // The addresses of rows, for table_kernels::view.
+    template <class CatchUp>
+    static void view(CatchUp const& rows, std::span<std::uint64_t const> ids, std::span<std::uint64_t const> next,
+                     row_reading const& how, storage* room, void const** to) {
+        std::size_t const width = rows.rows.width;
+        for (std::size_t k = 0; k < std::max(ids.size(), next.size()); ++k) {
+            if (k < next.size() && static_cast<std::int64_t>(next[k]) >= 0) rows.prefetch_read(next[k]);
+            if (k >= ids.size()) continue;
+            to[k] = room + k * width;
+            if (static_cast<std::int64_t>(ids[k]) >= 0) to[k] = rows.template view<pack>(ids[k], room + k * width);
+            else fill_rows<storage>(*how.absent, room + k * width, how.keys[k], 1, width);
+        }
+    }
+
     template <class Id>
     static void check(backend const&, std::span<Id const> ids, std::uint64_t num_rows,
                       std::optional<std::int64_t> ignore_id) {

@@ -51,7 +51,7 @@ void require_stride(char const* name, std::size_t given, std::size_t row_element
 
 // Throws size_error or buffer_error unless a buffer contains `count` rows.
 void require_gradient_rows(std::size_t size, void const* data, std::size_t count, char const* what, std::size_t width);
-void require_room(std::size_t size, void const* data, std::size_t count, std::size_t width);
+void require_room(std::size_t size, void const* data, std::size_t count, char const* what, std::size_t width);
 
 // Throws memory_error: the system does not give memory for so many rows.
 [[noreturn]] void refuse_row_memory(std::uint64_t rows, std::size_t width, std::size_t element_bytes);

@@ -90,9 +90,10 @@ GRADSTEP_DEFINE void require_gradient_rows(std::size_t size, void const* data, s
     if (data == nullptr && size != 0) fail<buffer_error>({"gradient_rows"}, {"is null"}, {size, " elements of memory"});
 }
 
-GRADSTEP_DEFINE void require_room(std::size_t size, void const* data, std::size_t count, std::size_t width) {
+GRADSTEP_DEFINE void require_room(std::size_t size, void const* data, std::size_t count, char const* what,
+                                  std::size_t width) {
     if (size / width != count || size % width != 0)
-        fail<size_error>({"out"}, {"has ", size, " elements"}, {count, " ids x width ", width});
+        fail<size_error>({"out"}, {"has ", size, " elements"}, {count, " ", what, " x width ", width});
     if (data == nullptr && size != 0) fail<buffer_error>({"out"}, {"is null"}, {size, " elements of memory"});
 }
 

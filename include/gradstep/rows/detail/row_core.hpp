@@ -1,7 +1,8 @@
 #pragma once
 #include <gradstep/memory/detail/row_order.hpp>
+#include <gradstep/rows/bag_options.hpp>
+#include <gradstep/rows/detail/bag_pool.hpp>
 #include <gradstep/rows/detail/refresh_cursor.hpp>
-#include <gradstep/rows/detail/table_kernels.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Throws value_error unless a count is in [least, 2^63).
@@ -76,19 +77,24 @@ public:
     void check(row_place const& rows) const;
     void check_gradients(row_place const& rows, given_values const& gradients, std::size_t count, char const* what,
                          step_options const& how) const;
-    void check_room(row_place const& rows, extent const& out, std::size_t elements, std::size_t count) const;
+    void check_room(row_place const& rows, extent const& out, std::size_t elements, std::size_t count,
+                    char const* what = "ids") const;
+    // The bags of a call with so many ids; and of a read of pooled rows. The ids are not checked.
+    given_bags bags_of(row_place const& rows, given_ids offsets, bag_options const& how, std::size_t ids) const;
+    pooled_call pooled(row_place const& rows, given_ids names, std::optional<std::int64_t> padding, given_ids offsets,
+                       bag_options const& how, extent const& out) const;
+    void check_ids(pooled_call const& of) const;
 
     // The rows [first, second) that the next step visits besides its own.
     std::pair<std::uint64_t, std::uint64_t> stale_rows() const;
-    // A whole update. `sources`: the rows of `gradients` that belong to the ids; null if they are
-    // in the order of the ids.
-    void apply(row_place const& rows, given_ids ids, std::uint32_t const* sources, given_values const& gradients,
+    // A whole update.
+    void apply(row_place const& rows, given_ids ids, row_sources const& sources, given_values const& gradients,
                step_options const& how);
     // Its parts, for an owner with steps of its own: groups the ids, and allocates all memory;
     // prepares the next step, which throws before anything has changed; begins the step, which
     // inactive rows miss from then on, and if it `sweeps`, catches up the rows that are due on the
     // steps before it; and updates the rows that were grouped.
-    void group(row_place const& rows, given_ids ids, std::uint32_t const* sources, given_values const& gradients);
+    void group(row_place const& rows, given_ids ids, row_sources const& sources, given_values const& gradients);
     void prepare(step_options const& how);
     void begin(row_place const& rows, bool sweeps);
     void update(row_place const& rows, given_values const& gradients);
@@ -102,6 +108,9 @@ public:
 
     // Copies the rows that ids name to `out`, or their averages.
     void read(row_place const& rows, given_ids ids, void* out, bool averages = false, bool as_they_are = false) const;
+    // Writes pooled rows. `absent`: the values of ids that are negative, by key.
+    void pool(row_place const& rows, pooled_call const& of, bool as_they_are,
+              initial_values const* absent = nullptr) const;
     // Applies all pending steps of all rows.
     void flush(row_place const& rows) { catch_up(rows, 0, num_rows_, {step()}); }
     void catch_up(row_place const& rows, std::uint64_t first, std::uint64_t last, row_target const& to);
@@ -176,6 +185,8 @@ private:
 
 // The addresses of row `id` in each column, in host memory.
 void find_row(row_place const& rows, std::uint64_t id, std::byte** to);
+// The address of its values.
+std::byte* find_values(row_place const& rows, std::uint64_t id);
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY

@@ -95,9 +95,51 @@ GRADSTEP_DEFINE void row_core::check_gradients(row_place const& rows, given_valu
 }
 
 GRADSTEP_DEFINE void row_core::check_room(row_place const& rows, extent const& out, std::size_t elements,
-                                          std::size_t count) const {
-    require_room(elements, out.data, count, width_);
+                                          std::size_t count, char const* what) const {
+    require_room(elements, out.data, count, what, width_);
     for (row_columns const& segment : rows.segments) require_apart(out, segment);
+}
+
+GRADSTEP_DEFINE given_bags row_core::bags_of(row_place const& rows, given_ids offsets, bag_options const& how,
+                                             std::size_t ids) const {
+    bag_weights const& weights = how.weights;
+    bool const has_weights = weights.element_bytes() != 0, mean = how.mode == bag_mode::mean;
+    if (!has_weights && !mean) return {offsets};
+    char const* const given = has_weights ? "weights are given" : "the mean is given";
+    if (!facts().guards_rows)
+        fail<value_error>({"bag_options"}, {given, " on a device"},
+                          {"the sum without weights, or a backend of the host"});
+    if (facts().weight_bytes == 0)
+        fail<value_error>({"bag_options"}, {given, " for integers"}, {"the sum without weights"});
+    if (!has_weights) return {offsets, nullptr, mean};
+    if (weights.size() != ids)
+        fail<size_error>({"weights"}, {"has ", weights.size(), " elements"}, {ids, ", one for each id"});
+    if (weights.element_bytes() != facts().weight_bytes) {
+        bool const of_float = facts().weight_bytes == sizeof(float);
+        fail<value_error>({"weights"}, {"has elements of ", of_float ? "float64" : "float32"},
+                          {of_float ? "float32" : "float64"});
+    }
+    if (ids == 0) return {offsets, nullptr, mean};
+    if (weights.data() == nullptr) fail<buffer_error>({"weights"}, {"is null"}, {ids, " elements of memory"});
+    extent const memory{"weights", weights.data(), ids, ids * facts().weight_bytes};
+    for (row_columns const& segment : rows.segments) require_apart(memory, segment);
+    return {offsets, weights.data(), mean};
+}
+
+GRADSTEP_DEFINE pooled_call row_core::pooled(row_place const& rows, given_ids names,
+                                             std::optional<std::int64_t> padding, given_ids offsets,
+                                             bag_options const& how, extent const& out) const {
+    if (!facts().guards_rows)
+        fail<value_error>({"bags"}, {"a read of pooled rows on a device"}, {"a backend of the host"});
+    std::size_t const bags = out.size / width_;
+    check_room(rows, out, out.size, bags, "bags");
+    pooled_call of{names, names, padding, bags_of(rows, offsets, how, names.size()), bags, const_cast<void*>(out.data)};
+    check_offsets(offsets, names.size(), bags, "out");
+    return of;
+}
+
+GRADSTEP_DEFINE void row_core::check_ids(pooled_call const& of) const {
+    of.ids.visit([&](auto const& of_type) { detail::check_ids(of_type, num_rows_, of.padding); });
 }
 
 GRADSTEP_DEFINE std::pair<std::uint64_t, std::uint64_t> row_core::stale_rows() const {
@@ -129,7 +171,7 @@ GRADSTEP_DEFINE void row_core::record() {
     rate_ = kernels_->record();
 }
 
-GRADSTEP_DEFINE void row_core::apply(row_place const& rows, given_ids ids, std::uint32_t const* sources,
+GRADSTEP_DEFINE void row_core::apply(row_place const& rows, given_ids ids, row_sources const& sources,
                                      given_values const& gradients, step_options const& how) {
     group(rows, ids, sources, gradients);
     auto const due = stale_rows();
@@ -138,7 +180,7 @@ GRADSTEP_DEFINE void row_core::apply(row_place const& rows, given_ids ids, std::
     update(rows, gradients);
 }
 
-GRADSTEP_DEFINE void row_core::group(row_place const& rows, given_ids ids, std::uint32_t const* sources,
+GRADSTEP_DEFINE void row_core::group(row_place const& rows, given_ids ids, row_sources const& sources,
                                      given_values const& gradients) {
     auto const due = stale_rows();
     call_->group(ids, sources, gradients.data, gradients.size, rows, num_rows_, options);
@@ -173,6 +215,27 @@ GRADSTEP_DEFINE void row_core::read(row_place const& rows, given_ids ids, void* 
                                     bool as_they_are) const {
     kernels_->check_ids(ids, num_rows_);
     kernels_->read(rows, ids, {.step = step(), .as_they_are = as_they_are, .averages = averages}, out);
+}
+
+GRADSTEP_DEFINE void row_core::pool(row_place const& rows, pooled_call const& of, bool as_they_are,
+                                    initial_values const* absent) const {
+    row_reading const how{.step = step(), .as_they_are = as_they_are, .absent = absent};
+    // The rows that are prefetched at once stay in the first-level cache until they are added.
+    std::size_t const at_once =
+        std::clamp<std::size_t>((std::size_t{16} << 10) / (width_ * facts().storage_bytes), 1, 64);
+    std::size_t const parts =
+        std::min(kernels_->parts_for(of.ids.size() * row_bytes()), std::max<std::size_t>(1, of.count));
+    std::vector<bag_pool> pools;
+    pools.reserve(parts);
+    for (std::size_t p = 0; p < parts; ++p) pools.emplace_back(*kernels_, width_, at_once);
+    kernels_->for_each_part(parts, [&](std::size_t p) {
+        pools[p].run(of, p * of.count / parts, (p + 1) * of.count / parts,
+                     [&](auto ids, std::uint64_t const* keys, auto next, std::byte* room, void const** to) {
+                         row_reading with_keys = how;
+                         with_keys.keys = keys;
+                         kernels_->view(rows, ids, next, with_keys, room, to);
+                     });
+    });
 }
 
 GRADSTEP_DEFINE void row_core::catch_up(row_place const& rows, std::uint64_t first, std::uint64_t last,
@@ -353,5 +416,12 @@ GRADSTEP_DEFINE void find_row(row_place const& rows, std::uint64_t id, std::byte
         std::byte* const first = page == nullptr ? all[i].data : page[i];
         to[i] = first == nullptr ? nullptr : first + row * all[i].stride * all[i].element_bytes;
     }
+}
+
+GRADSTEP_DEFINE std::byte* find_values(row_place const& rows, std::uint64_t id) {
+    row_column const& values = rows.segments[0][0];
+    if (rows.pages == nullptr) return values.data + id * values.stride * values.element_bytes;
+    std::byte* const page = rows.pages[(id >> rows.shift) * rows.segments[0].size()];
+    return page + (id & ((std::uint64_t{1} << rows.shift) - 1)) * values.stride * values.element_bytes;
 }
 } // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -1,7 +1,7 @@
 #pragma once
 #include <gradstep/kernel/averaged_view.hpp>
-#include <gradstep/kernel/detail/sweep.hpp>
 #include <gradstep/rows/detail/history.hpp>
+#include <gradstep/rows/detail/table_kernels.hpp>
 #include <gradstep/rows/row_addresses.hpp>
 #include <gradstep/schedules/external.hpp>
 
@@ -133,6 +133,14 @@ template <class Updater, class View, class Reading = no_average_reading> struct 
         if constexpr (of_weight) rows.prefetch_lines(rows.weight_of(id), rows.width);
         else rows.prefetch(id);
     }
+    // The address of the values of row `id`: the row itself, or a copy in `room` if it has pending
+    // steps.
+    template <pack V> GRADSTEP_INLINE storage const* view(std::uint64_t id, storage* room) const {
+        missed const m = missed_by(id);
+        if (!m.any()) return rows.weight_of(id);
+        read<V>(id, m, room);
+        return room;
+    }
     template <pack V, class Out> GRADSTEP_INLINE void read(std::uint64_t id, Out* out) const {
         read<V>(id, missed_by(id), out);
     }
@@ -140,6 +148,54 @@ template <class Updater, class View, class Reading = no_average_reading> struct 
         sweep<V>(kernel<true>(id, m, out), 0, rows.width);
     }
 };
+
+// Adds rows of values of type Storage, times their weights, in columns of packs: each column in
+// registers, over all rows.
+template <pack V, class Storage, std::size_t columns, bool has_weights>
+GRADSTEP_INLINE void add_columns(pooled_rows const& of, std::size_t i) {
+    using io = pack_traits<V>;
+    using compute = typename io::value_type;
+    auto* const sums = static_cast<compute*>(of.sums) + i;
+    auto const term = [&](std::size_t k, std::size_t c) GRADSTEP_INLINE_LAMBDA {
+        V const w = io::load(static_cast<Storage const*>(of.rows[k]) + i + c * io::size, all_lanes{});
+        if constexpr (has_weights) return math::mul(V(static_cast<compute const*>(of.weights)[k]), w);
+        else return w;
+    };
+    V sum[columns];
+    std::size_t const first = of.begins && of.count != 0;
+    for (std::size_t c = 0; c < columns; ++c) {
+        if (first != 0) sum[c] = term(0, c);
+        else if (of.begins) sum[c] = V(compute(0));
+        else sum[c] = io::load(sums + c * io::size, all_lanes{});
+    }
+    for (std::size_t k = first; k < of.count; ++k)
+        for (std::size_t c = 0; c < columns; ++c) {
+            if constexpr (std::is_integral_v<compute>) sum[c] = math::fma(V(compute(1)), sum[c], term(k, c));
+            else sum[c] = sum[c] + term(k, c);
+        }
+    for (std::size_t c = 0; c < columns; ++c) {
+        if (of.out == nullptr) {
+            io::store(sums + c * io::size, sum[c], all_lanes{});
+            continue;
+        }
+        if constexpr (!std::is_integral_v<compute>)
+            if (of.divisor > 1) sum[c] = math::div(sum[c], V(compute(of.divisor)));
+        io::store(static_cast<Storage*>(of.out) + i + c * io::size, sum[c], all_lanes{});
+    }
+}
+template <pack V, class Storage, bool has_weights> void add_rows(pooled_rows const& of) {
+    using compute = typename pack_traits<V>::value_type;
+    constexpr std::size_t lanes = pack_traits<V>::size, columns = 4;
+    std::size_t i = 0;
+    for (; i + columns * lanes <= of.width; i += columns * lanes) add_columns<V, Storage, columns, has_weights>(of, i);
+    for (; i + lanes <= of.width; i += lanes) add_columns<V, Storage, 1, has_weights>(of, i);
+    for (; i < of.width; ++i) add_columns<compute, Storage, 1, has_weights>(of, i);
+}
+template <pack V, class Storage> [[gnu::noinline]] void add_rows(pooled_rows const& of) {
+    if constexpr (!std::is_integral_v<Storage>)
+        if (of.weights != nullptr) return add_rows<V, Storage, true>(of);
+    add_rows<V, Storage, false>(of);
+}
 
 // The rule of a step, for kernels that prepare it once more. If its numbers can change, it is a
 // copy, since the next step changes them: they follow schedules, or come from outside with the
@@ -267,9 +323,10 @@ template <class Updater, class View> struct row_update {
         std::size_t const first = first_source(r);
         prefetch_gradient(first + gradients_ahead);
         if constexpr (!always_staged)
-            if (source_count(r) == 1 && scale == compute(1))
+            if (source_count(r) == 1 && scale == compute(1) && batch.factors == nullptr)
                 return run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
-        stage<V>(r, staged);
+        if (batch.factors == nullptr) stage<V, false>(r, staged);
+        else stage<V, true>(r, staged);
         run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{staged}));
     }
 
@@ -279,7 +336,7 @@ template <class Updater, class View> struct row_update {
         constexpr bool masked = pack_traits<V>::template can_mask<storage>;
         std::size_t const lanes = pack_traits<V>::size;
         return (masked ? rows.width <= lanes : rows.width == lanes) && batch.begin == nullptr && scale == compute(1) &&
-               !rows.has_update_counts() && max_norm == 0;
+               batch.factors == nullptr && !rows.has_update_counts() && max_norm == 0;
     }
     template <pack V, class Which> GRADSTEP_INLINE void run_one_pack(std::size_t r, Which which) const {
         make_kernel(r, plan(r), plain_gradient<storage>{gradient(r)}).template at<V>(0, which);
@@ -309,28 +366,33 @@ private:
         sweep<V>(k, 0, rows.width);
         if (max_norm != 0) limit_norm(rows.at(id(r)), rows.width, max_norm);
     }
+    // The gradient of source j from element i on, times its factor.
+    template <pack V, bool has_factors> GRADSTEP_INLINE V term(std::size_t j, std::size_t i) const {
+        V const g = pack_traits<V>::load(gradient(j) + i, all_lanes{});
+        if constexpr (has_factors && !std::is_integral_v<compute>)
+            return math::mul(V(static_cast<compute const*>(batch.factors)[j]), g);
+        else return g;
+    }
     // The gradient of row r, in the compute type. Each column of packs is summed over all gradients
     // before the next column, in registers. The first column also prefetches the following
     // gradients, if prefetching is on.
-    template <pack V> GRADSTEP_INLINE void stage(std::size_t r, compute* staged) const {
+    template <pack V, bool has_factors> GRADSTEP_INLINE void stage(std::size_t r, compute* staged) const {
         constexpr std::size_t lanes = pack_traits<V>::size, columns = 4;
         std::size_t const width = rows.width;
         std::size_t i = 0;
-        for (; i + columns * lanes <= width; i += columns * lanes) stage_columns<V, columns>(r, i, staged);
-        for (; i + lanes <= width; i += lanes) stage_columns<V, 1>(r, i, staged);
-        for (; i < width; ++i) stage_columns<compute, 1>(r, i, staged);
+        for (; i + columns * lanes <= width; i += columns * lanes) stage_columns<V, columns, has_factors>(r, i, staged);
+        for (; i + lanes <= width; i += lanes) stage_columns<V, 1, has_factors>(r, i, staged);
+        for (; i < width; ++i) stage_columns<compute, 1, has_factors>(r, i, staged);
     }
-    template <pack V, std::size_t columns>
+    template <pack V, std::size_t columns, bool has_factors>
     GRADSTEP_INLINE void stage_columns(std::size_t r, std::size_t i, compute* staged) const {
         constexpr std::size_t lanes = pack_traits<V>::size;
         std::size_t const first = first_source(r), count = source_count(r);
         V sum[columns];
-        for (std::size_t c = 0; c < columns; ++c)
-            sum[c] = pack_traits<V>::load(gradient(first) + i + c * lanes, all_lanes{});
+        for (std::size_t c = 0; c < columns; ++c) sum[c] = term<V, has_factors>(first, i + c * lanes);
         auto const add = [&](std::size_t k) GRADSTEP_INLINE_LAMBDA {
-            storage const* const g = gradient(first + k) + i;
             for (std::size_t c = 0; c < columns; ++c)
-                sum[c] = plus(sum[c], pack_traits<V>::load(g + c * lanes, all_lanes{}));
+                sum[c] = plus(sum[c], term<V, has_factors>(first + k, i + c * lanes));
         };
         if (i == 0 && fetches_gradients) {
             for (std::size_t k = 1; k < count; ++k) {

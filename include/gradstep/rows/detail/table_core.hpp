@@ -40,10 +40,13 @@ public:
     std::uint64_t capacity() const { return memory_.capacity(); }
 
     // The functions of gs::table; see there.
-    void update(given_ids ids, std::uint32_t const* sources, given_values const& gradients, step_options const& how) {
+    void update(given_ids ids, row_sources const& sources, given_values const& gradients, step_options const& how) {
         rows_.apply(place(), ids, sources, gradients, how);
     }
     void read(given_ids ids, void* out) const { rows_.read(place(), ids, out, false, average_is_applied()); }
+    void read_bags(pooled_call const& of, initial_values const* absent = nullptr) const {
+        rows_.pool(place(), of, average_is_applied(), absent);
+    }
     void read_averages(given_ids ids, void* out) const { rows_.read(place(), ids, out, true); }
     void apply_average();
     void restore();

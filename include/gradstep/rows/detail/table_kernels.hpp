@@ -44,6 +44,32 @@ private:
     kind is_ = kind::int64;
 };
 
+// The bags of a call with pooled rows.
+struct given_bags {
+    given_ids offsets;
+    void const* weights = nullptr; // one of the compute type for each id; null: 1
+    bool mean = false;
+};
+// Where the ids of a call have their gradients, and what the gradients are multiplied by.
+struct row_sources {
+    std::uint32_t const* rows = nullptr;  // of the gradients; null: in the order of the ids
+    void const* weights = nullptr;        // one of the compute type for each id; null: 1
+    std::uint32_t const* sizes = nullptr; // of the bags, if the weights are divided by them
+
+    bool has_factors() const { return weights != nullptr || sizes != nullptr; }
+};
+// Rows of one bag, or of a part of it: their addresses and weights (null: 1), and the sums so far,
+// in the compute type.
+struct pooled_rows {
+    void const* const* rows;
+    void const* weights;
+    std::size_t count, width;
+    void* sums;
+    bool begins;         // with this part: `sums` is not set
+    void* out;           // null if the bag goes on; else the sums are written here, as values,
+    std::size_t divisor; // divided by this number
+};
+
 // Where the rows of a table are. Each segment has the columns of the table, in their order. If
 // there are several, kernels find rows by pages of 2^shift rows: `pages` has, for each page, the
 // address of its first row in each column, in memory of the backend.
@@ -65,7 +91,8 @@ struct row_facts {
     bool counts_updates = true, guards_rows = true; // what the backend can do
     bool rounds_coarsely = false;                   // values have fewer digits than a step, and there is no master copy
     bool is_replay = false;
-    std::size_t plan_bytes = 0; // of the pending steps of a row, for calls of several threads
+    std::size_t weight_bytes = 0; // of a weight in bags, which has the compute type; 0 for integers
+    std::size_t plan_bytes = 0;   // of the pending steps of a row, for calls of several threads
     history_facts history = {};
     // Whether rows can catch up if numbers of the regularizer, or of the rule, follow schedules.
     bool follows_numbers = true, follows_numbers_of_rule = true;
@@ -110,12 +137,13 @@ struct row_reading {
 class row_call {
 public:
     virtual ~row_call() = default;
-    // The bag of every id of a pooled batch (expand_offsets), in memory of the backend.
-    virtual std::uint32_t const* bags(given_ids offsets, std::size_t ids, std::size_t count) = 0;
+    // The sources of the ids of a pooled batch (expand_offsets), in memory of the backend. `names`:
+    // the ids, or the keys of their rows, of which `padding` does not count.
+    virtual row_sources bags(given_bags const& of, given_ids names, std::optional<std::int64_t> padding,
+                             std::size_t count) = 0;
     // Checks the ids, groups them into distinct rows, and allocates the memory of the update.
-    // Throws before anything is written. `sources`: the rows of `gradients` that belong to the ids;
-    // null if they are in the order of the ids.
-    virtual void group(given_ids ids, std::uint32_t const* sources, void const* gradients, std::size_t elements,
+    // Throws before anything is written.
+    virtual void group(given_ids ids, row_sources const& sources, void const* gradients, std::size_t elements,
                        row_place const& rows, std::uint64_t num_rows, table_options const& options) = 0;
     // How many ids were left out, since their gradients were not finite.
     virtual std::size_t left_out() const = 0;
@@ -192,6 +220,13 @@ public:
     virtual void catch_up(row_place const& rows, given_ids ids, row_target const& to) = 0;
     // Copies rows to `out`, of the type of the values, or of the state for averages.
     virtual void read(row_place const& rows, given_ids ids, row_reading const& how, void* out) const = 0;
+    // The addresses of the values of rows, for a reader: the rows themselves, or copies in `room`,
+    // which has memory for each, if they have pending steps or are absent. Prefetches the rows that
+    // it will be asked for `next`. Host memory.
+    virtual void view(row_place const& rows, std::span<std::uint64_t const> ids, std::span<std::uint64_t const> next,
+                      row_reading const& how, std::byte* room, void const** to) const = 0;
+    // Adds rows that have these addresses.
+    virtual void add_rows(pooled_rows const& of) const noexcept = 0;
     // Writes the averages of rows [first, last) to `out`, rounded to the type of the values.
     virtual void read_averages(row_place const& rows, std::uint64_t first, std::uint64_t last, std::int64_t step,
                                void* out) const = 0;

@@ -158,6 +158,7 @@ public:
             .guards_rows = engine_type::guards_rows,
             .rounds_coarsely = sizeof(storage) < sizeof(compute) && !traits::has_master,
             .is_replay = std::same_as<CatchUp, replay>,
+            .weight_bytes = std::is_floating_point_v<compute> ? sizeof(compute) : 0,
             .plan_bytes = std::is_empty_v<typename view_type::missed> ? 0 : sizeof(typename view_type::missed),
             .history = history_facts::of<history_type>(),
             .follows_numbers = follows_schedules<form, rule_type, regularizer_type, compute>(false),
@@ -238,6 +239,14 @@ public:
         if constexpr (keeps_average<rule_type>)
             engine_type::read(backend(), average_reader(rows, step), first, last, static_cast<storage*>(out),
                               row_bytes(rows));
+    }
+    void view(row_place const& rows, std::span<std::uint64_t const> ids, std::span<std::uint64_t const> next,
+              row_reading const& how, std::byte* room, void const** to) const override {
+        if constexpr (by_packs)
+            engine_type::view(reader(rows, how), ids, next, how, reinterpret_cast<storage*>(room), to);
+    }
+    void add_rows(pooled_rows const& of) const noexcept override {
+        if constexpr (by_packs) detail::add_rows<pack, storage>(of);
     }
     void set_rows(row_place const& rows, given_ids ids, void const* values, std::int64_t step) const override {
         if constexpr (on_host) {
@@ -375,10 +384,11 @@ template <class Updater, class CatchUp> class row_call_of final : public row_cal
 public:
     row_call_of(kernels const& of, bool one_share) : of_(of), one_share_(one_share) {}
 
-    std::uint32_t const* bags(given_ids offsets, std::size_t ids, std::size_t count) override {
-        return engine_.bags(of_, offsets, ids, count);
+    row_sources bags(given_bags const& of, given_ids names, std::optional<std::int64_t> padding,
+                     std::size_t count) override {
+        return engine_.bags(of_, of, names, padding, count);
     }
-    void group(given_ids ids, std::uint32_t const* sources, void const* gradients, std::size_t elements,
+    void group(given_ids ids, row_sources const& sources, void const* gradients, std::size_t elements,
                row_place const& rows, std::uint64_t num_rows, table_options const& options) override {
         std::size_t const row_bytes = one_share_ ? 0 : kernels::row_bytes(rows);
         shares_ = engine_.group(of_, ids, sources, gradients, elements, rows.width, num_rows, options, row_bytes);

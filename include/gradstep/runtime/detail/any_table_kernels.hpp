@@ -24,6 +24,9 @@ given_ids checked_ids(char const* name, any_span const& ids);
 std::span<std::uint64_t const> checked_keys(any_span const& keys); // of uint64 or int64
 given_values checked_values(any_updater const& of, char const* name, any_span const& values);
 extent checked_room(any_span const& out, scalar type);
+// A read of pooled rows.
+pooled_call pooled_rows_of(row_core const& of, row_place const& rows, any_updater const& by, any_span const& ids,
+                           any_span const& offsets, any_span const& out, bag_options const& how);
 
 executor_reference callers_thread();
 
@@ -92,6 +95,13 @@ public:
     }
     GRADSTEP_DEFINE_RUNTIME void read(row_place const& rows, given_ids ids, row_reading const& how,
                                       void* out) const override;
+    GRADSTEP_DEFINE_RUNTIME void view(row_place const& rows, std::span<std::uint64_t const> ids,
+                                      std::span<std::uint64_t const> next, row_reading const& how, std::byte* room,
+                                      void const** to) const override;
+    void add_rows(pooled_rows const& of) const noexcept override {
+        if (typed_ != nullptr) typed_->add_rows(of);
+        else updater_->compiled().add_rows(of);
+    }
     GRADSTEP_DEFINE_RUNTIME void read_averages(row_place const& rows, std::uint64_t first, std::uint64_t last,
                                                std::int64_t step, void* out) const override;
     GRADSTEP_DEFINE_RUNTIME void set_rows(row_place const& rows, given_ids ids, void const* values,

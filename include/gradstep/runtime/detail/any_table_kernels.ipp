@@ -54,6 +54,16 @@ GRADSTEP_DEFINE_RUNTIME extent checked_room(any_span const& out, scalar type) {
     return {"out", out.data, out.size, out.size * size_of(type)};
 }
 
+GRADSTEP_DEFINE_RUNTIME pooled_call pooled_rows_of(row_core const& of, row_place const& rows, any_updater const& by,
+                                                   any_span const& ids, any_span const& offsets, any_span const& out,
+                                                   bag_options const& how) {
+    given_ids const which = checked_ids("ids", ids.now()), begins = checked_ids("offsets", offsets.now());
+    extent const room = checked_room(out.now(), by.storage());
+    pooled_call const call = of.pooled(rows, which, of.options.ignore_id, begins, how, room);
+    of.check_ids(call);
+    return call;
+}
+
 GRADSTEP_DEFINE_RUNTIME void require_one_thread(bool concurrent, char const* of) {
     if (concurrent) fail<value_error>({of, ".concurrent"}, {"true"}, {"false, and gs::striped around the table"});
 }
@@ -126,6 +136,7 @@ GRADSTEP_DEFINE_RUNTIME row_facts facts_of_rows(any_updater const& of) {
     out.is_integral = is_integer(from.storage);
     out.is_stochastic = of.form() == element_form::stochastic;
     out.has_master = from.has_master;
+    out.weight_bytes = out.is_integral ? 0 : from.storage == scalar::float64 ? sizeof(double) : sizeof(float);
     out.keeps_average = from.keeps_average;
     out.uses_id = from.uses_id;
     out.rounds_coarsely = size_of(from.storage) == 2 && !from.has_master;
@@ -282,6 +293,25 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::read(row_place const& rows, give
     });
 }
 
+GRADSTEP_DEFINE_RUNTIME void any_table_kernels::view(row_place const& rows, std::span<std::uint64_t const> ids,
+                                                     std::span<std::uint64_t const> next, row_reading const& how,
+                                                     std::byte* room, void const** to) const {
+    if (typed_ != nullptr) return typed_->view(rows, ids, next, how, room, to);
+    std::size_t const bytes = rows.width * facts_.storage_bytes;
+    for (std::size_t k = 0; k < std::max(ids.size(), next.size()); ++k) {
+        if (k < next.size() && static_cast<std::int64_t>(next[k]) >= 0)
+            prefetch_memory(find_values(rows, next[k]), bytes);
+        if (k >= ids.size()) continue;
+        std::byte* const copy = room + k * bytes;
+        to[k] = copy;
+        if (static_cast<std::int64_t>(ids[k]) >= 0) to[k] = find_values(rows, ids[k]);
+        else
+            with_storage(updater(), [&]<class S>() {
+                fill_rows(*how.absent, reinterpret_cast<S*>(copy), how.keys[k], 1, rows.width);
+            });
+    }
+}
+
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::read_averages(row_place const& rows, std::uint64_t first,
                                                               std::uint64_t last, std::int64_t step, void* out) const {
     if (typed_ != nullptr) return typed_->read_averages(rows, first, last, step, out);
@@ -320,10 +350,11 @@ class any_row_call final : public row_call {
 public:
     any_row_call(any_table_kernels const& of, bool one_share) : of_(of), one_share_(one_share) {}
 
-    std::uint32_t const* bags(given_ids offsets, std::size_t ids, std::size_t count) override {
-        return grouping_.bags(of_, offsets, ids, count);
+    row_sources bags(given_bags const& of, given_ids names, std::optional<std::int64_t> padding,
+                     std::size_t count) override {
+        return grouping_.bags(of_, of, names, padding, count);
     }
-    void group(given_ids ids, std::uint32_t const* sources, void const* gradients, std::size_t elements,
+    void group(given_ids ids, row_sources const& sources, void const* gradients, std::size_t elements,
                row_place const& rows, std::uint64_t num_rows, table_options const& options) override {
         std::size_t const row_bytes = one_share_ ? 0 : of_.facts().bytes_per_element * rows.width;
         shares_ = grouping_.group(of_, ids, sources, gradients, elements, rows.width, num_rows, options, row_bytes);

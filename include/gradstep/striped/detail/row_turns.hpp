@@ -63,9 +63,8 @@ public:
     plain_guard ordering() const { return plain_guard(order_); }
 
     // Groups the ids of a call in one share: the concurrent callers provide the parallelism.
-    // `sources`, from work.grouping().bags(): the rows of the gradients that belong to the ids.
     static void group(row_core const& rows, row_place const& place, call_scratch& work, given_ids ids,
-                      std::uint32_t const* sources, given_values const& gradients, std::uint64_t num_rows);
+                      row_sources const& sources, given_values const& gradients, std::uint64_t num_rows);
     // One step of the grouped rows. `ordering` is locked until the step has its number and nothing
     // more can throw; on_begin(0) is called just before it is unlocked.
     void step(row_core& rows, row_place const& place, call_scratch& work, plain_guard& ordering,
@@ -73,6 +72,21 @@ public:
     // Copies rows to `out`, each atomically. For negative ids, `out` does not change.
     void read(row_core const& rows, row_place const& place, call_scratch& work, given_ids ids, bool as_they_are,
               std::byte* out) const;
+    // Writes pooled rows, each read atomically. fill(key, to): the values of a key without a row.
+    template <class Fill>
+    void pool(row_core const& rows, row_place const& place, call_scratch& work, pooled_call const& of, bool as_they_are,
+              Fill const& fill) const {
+        std::size_t const bytes = rows.width() * rows.facts().storage_bytes, cache = std::size_t{64} << 10;
+        bag_pool by(rows.kernels(), rows.width(), std::clamp<std::size_t>(cache / bytes, 1, 256));
+        by.run(of, 0, of.count, [&](auto ids, std::uint64_t const* keys, auto, std::byte* room, void const** to) {
+            if (ids.empty()) return;
+            read(rows, place, work, ids, as_they_are, room);
+            for (std::size_t k = 0; k < ids.size(); ++k) {
+                to[k] = room + k * bytes;
+                if (static_cast<std::int64_t>(ids[k]) < 0) fill(keys[k], room + k * bytes);
+            }
+        });
+    }
 
     mutable phase_fair_mutex phase; // locked exclusively by `alone`
 

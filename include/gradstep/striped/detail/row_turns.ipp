@@ -45,7 +45,7 @@ GRADSTEP_DEFINE row_turns::scratch_lease::~scratch_lease() {
 }
 
 GRADSTEP_DEFINE void row_turns::group(row_core const& rows, row_place const& place, call_scratch& work, given_ids ids,
-                                      std::uint32_t const* sources, given_values const& gradients,
+                                      row_sources const& sources, given_values const& gradients,
                                       std::uint64_t num_rows) {
     work.grouping().group(ids, sources, gradients.data, gradients.size, place, num_rows, rows.options);
     constexpr std::size_t usual_due_rows = 64; // usually enough, so that there is room for them under the lock

@@ -2,7 +2,6 @@
 /// The kernels of the rows of tables on a device; thrust/table.hpp includes it.
 #include <gradstep/number/lanes.hpp>
 #include <gradstep/rows/detail/row_kernels.hpp>
-#include <gradstep/rows/detail/table_kernels.hpp>
 #include <gradstep/thrust/detail/sums.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
@@ -34,6 +33,11 @@ template <class From, class Index, class To> struct run_gather {
     Index const* at;
     To* to;
     GRADSTEP_HD void operator()(std::size_t i) const { to[i] = static_cast<To>(from[at[i]]); }
+};
+struct run_gather_last { // the last source of each row
+    std::uint32_t const *begin, *sources;
+    std::uint32_t* to;
+    GRADSTEP_HD void operator()(std::size_t r) const { to[r] = sources[begin[r + 1] - 1]; }
 };
 struct run_widen {
     given_ids from;
