@@ -252,6 +252,8 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     double norm = 0;
     SPOIL(gradstep_global_norm, {4}, f32, gradients, counts, 1u, host, &norm);
     SPOIL(gradstep_first_nonfinite, {4}, f32, gradients, counts, 1u, host, &number, &number);
+    SPOIL(gradstep_hash_texts, none{}, "site=", 5u, "17", 2u, counts, counts, 1u, &number);
+    SPOIL(gradstep_hash_integers, none{}, "site=", 5u, ids, i64, 1u, &number);
     gradstep_updater* const updaters[] = {u};
     SPOIL(gradstep_updaters_settle, none{}, updaters, tensors, gradients, slots_of, counts, 1u);
 

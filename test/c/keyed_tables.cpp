@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/keyed_table.hpp>
@@ -366,4 +367,45 @@ TEST_CASE("A C table describes the slots of a row", "[c]") {
             return gradstep_table_slot(table.handle, 2, &slot, e);
         });
     }
+}
+
+TEST_CASE("The C library hashes texts and integers to the keys of C++", "[c]") {
+    std::string const prefix = "site=", texts("news\0mail", 9);
+    std::uint64_t const begins[] = {0, 4, 5, 0}, ends[] = {4, 4, 9, 9};
+    keys64 keys(4);
+    ok([&](gradstep_error* e) {
+        return gradstep_hash_texts(prefix.data(), prefix.size(), texts.data(), texts.size(), begins, ends, 4,
+                                   keys.data(), e);
+    });
+    CHECK(keys == keys64{gs::stable_hash("site=news"), gs::stable_hash("site="), gs::stable_hash("site=mail"),
+                         gs::stable_hash("site=" + texts)});
+    std::uint64_t const key = gs::stable_hash("news"); // the formula of the header, computed elsewhere
+    ok([&](gradstep_error* e) { return gradstep_hash_texts(nullptr, 0, "news", 4, begins, ends, 1, keys.data(), e); });
+    CHECK(keys[0] == key);
+    CHECK(key == 0xf2d3fb1a158dd4f2);
+
+    auto const hashes = [&]<class T>(T, std::int32_t dtype) {
+        std::vector<T> const integers{0, 17, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+        ok([&](gradstep_error* e) {
+            return gradstep_hash_integers(prefix.data(), prefix.size(), integers.data(), dtype, 4, keys.data(), e);
+        });
+        for (std::size_t i = 0; i < 4; ++i) CHECK(keys[i] == gs::stable_hash(prefix + std::to_string(integers[i])));
+    };
+    hashes(std::int32_t(), GRADSTEP_INT32);
+    hashes(std::uint32_t(), GRADSTEP_UINT32);
+    hashes(std::int64_t(), GRADSTEP_INT64);
+    hashes(std::uint64_t(), GRADSTEP_UINT64);
+
+    auto const before = keys;
+    std::uint64_t const wrong[] = {4, 4, 10, 9};
+    CHECK(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+              return gradstep_hash_texts(nullptr, 0, texts.data(), 9, begins, wrong, 4, keys.data(), e);
+          }) == "text 2: begins at 5 and ends at 10; expected begins <= ends <= 9, the bytes of the texts");
+    CHECK(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+              return gradstep_hash_texts(nullptr, 0, texts.data(), 9, ends, begins, 4, keys.data(), e);
+          }).starts_with("text 0: begins at 4 and ends at 0;"));
+    CHECK(refused(GRADSTEP_UNSUPPORTED_TYPE, [&](gradstep_error* e) {
+              return gradstep_hash_integers(nullptr, 0, begins, GRADSTEP_FLOAT32, 1, keys.data(), e);
+          }) == "dtype: 4 is no type of integers; expected GRADSTEP_INT32, UINT32, INT64 or UINT64");
+    CHECK(keys == before);
 }

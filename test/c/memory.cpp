@@ -538,6 +538,16 @@ line const lines[] = {
          return gradstep_first_nonfinite(GRADSTEP_FLOAT32, s.gradients, s.counts_of, 2, s.host, &s.number, &s.element,
                                          e);
      }},
+    {"gradstep_hash_texts",
+     [](scene& s, gradstep_error* e) {
+         std::uint64_t const begins[] = {0}, ends[] = {2};
+         return gradstep_hash_texts("site=", 5, "17", 2, begins, ends, 1, &s.number, e);
+     }},
+    {"gradstep_hash_integers",
+     [](scene& s, gradstep_error* e) {
+         std::int64_t const integers[] = {17};
+         return gradstep_hash_integers("site=", 5, integers, GRADSTEP_INT64, 1, &s.number, e);
+     }},
     {"gradstep_table_create", [](scene& s, gradstep_error* e) { return create_table(of_table, s, e); }},
     {"gradstep_table_create", [](scene& s, gradstep_error* e) { return create_table(no_table, s, e); },
      GRADSTEP_BAD_CONFIG},

@@ -448,6 +448,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "worker_stop": (_at,),
     "geo_create": (_at, _text, _at, _at),
     "geo_exchange": (_at,),
+    "hash_texts": (_text, _longs, _at, _longs, _at, _at, _longs, _at),
+    "hash_integers": (_text, _longs, _at, _ints, _longs, _at),
     "updater_create": (_text, ctypes.c_size_t, _ints, _at),
     "updater_slot_count": (_at, _at),
     "updater_slot": (_at, _longs, _at),

@@ -681,6 +681,26 @@ extern "C" {
         bytes: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_hash_texts(
+        prefix: *const c_char,
+        prefix_bytes: u64,
+        texts: *const c_char,
+        texts_bytes: u64,
+        begins: *const u64,
+        ends: *const u64,
+        n: u64,
+        keys: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_hash_integers(
+        prefix: *const c_char,
+        prefix_bytes: u64,
+        integers: *const c_void,
+        dtype: i32,
+        n: u64,
+        keys: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_updater_create(
         config: *const c_char,
         config_bytes: usize,

@@ -486,8 +486,8 @@ GRADSTEP_API gradstep_status gradstep_table_clock(const gradstep_table*, gradste
 /* Returns the number of bytes that `save` writes now. Steps of other threads can change it. */
 GRADSTEP_API gradstep_status gradstep_table_state_bytes(const gradstep_table*, uint64_t* bytes, gradstep_error*);
 /* Serializes values, state, pending steps and clock with a checksum, to resume bit for bit. */
-GRADSTEP_API gradstep_status gradstep_table_save(const gradstep_table*, void* buffer, uint64_t bytes,
-                                                 uint64_t* written, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_table_save(const gradstep_table*, void* buffer, uint64_t bytes, uint64_t* written,
+                                                 gradstep_error*);
 /* Restores a table of the same element, rule, catch-up policy and width from the bytes of `save`. A
  * table with fewer rows grows; a keyed one gets the rows of the bytes. If it rejects them, nothing
  * changes. */
@@ -785,6 +785,22 @@ GRADSTEP_API gradstep_status gradstep_geo_create(gradstep_worker*, const char* n
 GRADSTEP_API gradstep_status gradstep_geo_exchange(gradstep_geo*, gradstep_error*);
 /* Releases the exchange; the parameter stays. NULL is allowed. */
 GRADSTEP_API void gradstep_geo_release(gradstep_geo*);
+/* Hashes n texts to keys: keys[i] is gs::stable_hash of the bytes of `prefix` and of text i, one
+ * behind the other. So "site=" and "17" give the key of "site=17" in every language. Text i is
+ * texts[begins[i]] to texts[ends[i] - 1]. The keys are the same on every system and in every
+ * version:
+ *
+ *     h = 0xcbf29ce484222325;   each byte in turn:   h = (h ^ byte) * 0x100000001b3      modulo 2^64
+ *     z = h + 0x9e3779b97f4a7c15
+ *     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9
+ *     z = (z ^ z >> 27) * 0x94d049bb133111eb
+ *     key = z ^ z >> 31 */
+GRADSTEP_API gradstep_status gradstep_hash_texts(const char* prefix, uint64_t prefix_bytes, const char* texts,
+                                                 uint64_t texts_bytes, const uint64_t* begins, const uint64_t* ends,
+                                                 uint64_t n, uint64_t* keys, gradstep_error*);
+/* The same for n integers of `dtype`, int32 to uint64. Their texts are decimal, such as "-17". */
+GRADSTEP_API gradstep_status gradstep_hash_integers(const char* prefix, uint64_t prefix_bytes, const void* integers,
+                                                    int32_t dtype, uint64_t n, uint64_t* keys, gradstep_error*);
 
 /* ---- Updaters: the library owns the clock, and you own all memory ---- */
 
