@@ -7,6 +7,7 @@
                                (./dev bench peers dense --help)
   peers newer [ARGUMENTS]      newer rules, such as muon, adafactor and prodigy, against torch and optax
   peers rows [ARGUMENTS]       sparse rows against torch and FBGEMM from PyPI, in build/peers
+  peers online [ARGUMENTS]     online learning from a CSV file against Vowpal Wabbit and scikit-learn from PyPI, in build/online_peers
   python [ARGUMENTS]           steps through Python, and steps of gradstep.torch against torch's
   compile [ARGUMENTS]          what gradstep costs to compile (./dev bench compile --help)
   checkpoint [ARGUMENTS]       save and load of a model of 1 GiB, beside plain writing and reading of as many bytes
@@ -120,6 +121,13 @@ def peers_rows(*arguments: str) -> NoReturn:
     become(python, ROOT / "benchmarks/peers/rows.py", PROGRAMS / "libgradstep_peers.so", *arguments, **environment)
 
 
+def peers_online(*arguments: str) -> NoReturn:
+    build("gradstep_c")
+    folder = ROOT / "build/online_peers"
+    dev("environment", folder, ROOT / "benchmarks/peers/online.txt")
+    become(folder / "bin/python", ROOT / "benchmarks/peers/online.py", *arguments, **gradstep_python("release"))
+
+
 def nvcc(program: str, source: str, *options: str) -> Path:
     """Compiles for the GPU of this machine. Only the CUDA toolkit is needed: gradstep has none of its own for a GPU."""
     folder = ROOT / "build/gpu"
@@ -143,10 +151,12 @@ def peers(which: str = "", *arguments: str) -> NoReturn:
         peers_dense("--newer", *arguments)
     if which == "rows":
         peers_rows(*arguments)
+    if which == "online":
+        peers_online(*arguments)
     if which == "gpu":
         peers_gpu(*arguments)
     if which:
-        sys.exit(f"dev: bench peers knows dense, newer, rows and gpu, and not '{which}'")
+        sys.exit(f"dev: bench peers knows dense, newer, rows, online and gpu, and not '{which}'")
     subprocess.run([sys.executable, __file__, "peers", "rows"], check=True)
     peers_dense()
 

@@ -463,6 +463,7 @@ def python_page() -> str:
     for name in sorted(x.removeprefix("dialects/").removesuffix(".py") for x in written if re.match("dialects/[a-z]", x)):
         out += python_table(f"gradstep.dialects.{name}", f"[Presets](presets.md#{name}) with the names and defaults of {name}.",
                             written[f"dialects/{name}.py"])
+    out += python_list("gradstep.sparse", names_of_all(modules["sparse"]), modules)
     torch = python_modules(PACKAGE / "torch")
     out += python_list("gradstep.torch", names_of_all(torch["__init__"]), torch)
     return out

@@ -18,13 +18,6 @@ static void check(gradstep_status status) {
     exit(1);
 }
 
-// FNV-1a of a name and a value, as of "advertiser" and 17.
-static uint64_t hash(const char* name, uint64_t value) {
-    uint64_t out = 14695981039346656037u;
-    for (; *name != 0; ++name) out = (out ^ (uint64_t)(unsigned char)*name) * 1099511628211u;
-    for (int k = 0; k < 8; ++k) out = (out ^ (value >> 8 * k & 255)) * 1099511628211u;
-    return out;
-}
 static uint64_t next(uint64_t below) { // small numbers are frequent
     static uint64_t random = 1;
     random = random * 6364136223846793005u + 1442695040888963407u;
@@ -33,12 +26,19 @@ static uint64_t next(uint64_t below) { // small numbers are frequent
 
 // Impressions: keys of the features of each, and whether there was a click.
 static void read_log(uint64_t keys[batch * features], float click[batch]) {
-    static const char* const names[features] = {"advertiser", "site", "user", "bias"};
+    static const char* const names[features] = {"advertiser=", "site=", "user=", "bias="};
+    static const uint64_t different[features] = {1000, 300, 1000000, 1};
+    static uint64_t values[features][batch], column[batch];
     for (int i = 0; i < batch; ++i) {
-        uint64_t values[features] = {next(1000), next(300), next(1000000), 0};
-        for (int f = 0; f < features; ++f) keys[i * features + f] = hash(names[f], values[f]);
-        click[i] = (values[0] % 3 == 0) + (values[1] % 2 == 0) > 1 ? 1.0f : 0.0f;
+        for (int f = 0; f < features; ++f) values[f][i] = next(different[f]);
+        click[i] = (values[0][i] % 3 == 0) + (values[1][i] % 2 == 0) > 1 ? 1.0f : 0.0f;
     }
+    // [hash]
+    for (int f = 0; f < features; ++f) { // the key of "site=17", for example
+        check(gradstep_hash_integers(names[f], strlen(names[f]), values[f], GRADSTEP_UINT64, batch, column, &error));
+        for (int i = 0; i < batch; ++i) keys[i * features + f] = column[i];
+    }
+    // [hash]
 }
 
 int main(void) {

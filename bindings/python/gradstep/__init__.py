@@ -9,6 +9,7 @@
 - `Parameter`, `Table`, `KeyedTable` and `Model` keep values and state in the library.
 - `Server` and `Worker` train parameters and tables on several machines.
 - `Updater` updates values and state in your own arrays.
+- `gradstep.sparse` passes sparse matrices and columns of a CSV file to tables.
 - `gradstep.torch` contains drop-in replacements for torch's optimizers.
 - `gradstep.adam` and the other rules make configurations. `schedules`, `regularizers`, `averages` and `clips` make their parts.
 
@@ -18,7 +19,7 @@ configuration.
 
 from typing import TYPE_CHECKING
 
-from . import averages, clips, regularizers, rules, schedules
+from . import averages, clips, regularizers, rules, schedules, sparse
 from ._arrays import Array, Ids, SupportsDLPack
 from ._constructors import Options, Policy
 from ._hints import attributes_of_module
@@ -93,6 +94,7 @@ __all__ = [
     "rules",
     "schedules",
     "simd_level",
+    "sparse",
     "version",
 ]
 __all__ += rules.__all__
@@ -101,5 +103,5 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the packag
     _hints = {"adamw": "it is adam with regularizer=gradstep.regularizers.decoupled(0.01), or gradstep.dialects.torch.adamw"}
     __getattr__ = attributes_of_module(__name__, __all__, _hints)
     setattr(rules, "__getattr__", attributes_of_module(rules.__name__, rules.__all__, _hints))
-    for _module in averages, clips, regularizers, schedules:
+    for _module in averages, clips, regularizers, schedules, sparse:
         setattr(_module, "__getattr__", attributes_of_module(_module.__name__, _module.__all__))

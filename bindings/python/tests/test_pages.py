@@ -132,7 +132,7 @@ def add(name: str, check: Callable[[Pages], object]) -> None:
     setattr(Pages, "test_" + name, test)
 
 
-for of_page in ("python", "pytorch", "growing_parameters"):
+for of_page in ("python", "pytorch", "growing_parameters", "online_learning"):
     add(of_page, lambda self, page=of_page: self.run_page(DOCS / f"how_to/{page}.md"))
 for of_framework in ("torch", "keras", "optax", "tensorflow", "paddle"):
     add(f"migrate_from_{of_framework}", lambda self, framework=of_framework: self.check_migration(framework))

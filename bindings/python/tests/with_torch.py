@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """gradstep.torch against torch.optim, with its pages and examples, in the environment build/peers; mypy on the package beside it;
-and gradstep::torch_optim in C++ against the libraries of the same torch.
+gradstep.sparse with scipy and pandas; and gradstep::torch_optim in C++ against the libraries of the same torch.
 `./dev test python-torch` runs it.
 
 Arguments name tests of torch_optimizers.py, and then nothing else runs. The library and the program are those of `./dev test`, so that
@@ -58,6 +58,10 @@ def main(arguments: list[str]) -> int:
     print(types.communicate()[0], end="")
     if types.returncode:
         return types.returncode
+    with_scipy = environment("online_peers", "benchmarks/peers/online.txt") / "bin/python"
+    for file in ("test_sparse.py", "test_online_learning.py"):
+        if failed := subprocess.run([with_scipy, TESTS / file], env=own).returncode:
+            return failed
     of_libtorch = {**os.environ, **libtorch("dev", "test_libtorch", "libtorch")}
     for program in ("test/test_libtorch", "examples/libtorch"):
         if failed := subprocess.run([ROOT / "build/dev" / program], env=of_libtorch).returncode:

@@ -1,0 +1,326 @@
+"""Samples with few features each, as click-through data has them: matrices of scipy, and hashed columns of a CSV file.
+
+    batch = gradstep.sparse.csr(matrix[a:b])                # or gradstep.sparse.hashed(frame[["site", "ad", "user"]])
+    scores = batch.dot(table)                               # matrix[a:b] @ weights, by the rows of a table
+    batch.update(table, gradient)                           # matrix[a:b].T @ gradient, and a step of these rows
+
+The guide is docs/how_to/online_learning.md. Neither scipy nor pandas is needed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from . import _arrays
+from ._arrays import Array
+from ._hints import did_you_mean
+from ._library import Status, check, error, library, new_error
+from ._parameter import KeyedTable, Table
+from ._shared import StepOptions, check_name, integer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["Batch", "csr", "hashed"]
+
+
+class Batch:
+    """Samples as the rows of a sparse matrix: the features of each sample, as row numbers of a `Table` or keys of a `KeyedTable`.
+
+        batch = gradstep.sparse.csr(matrix)
+        batch[100:200]                          # samples 100 to 199; they share the memory
+
+    `csr` and `hashed` make batches. The features of sample i are ids[offsets[i]:offsets[i + 1]], with the weights of the same
+    positions. `Table.update_bags` takes these arrays too.
+    """
+
+    ids: numpy.ndarray[Any, Any]  #: the features of all samples, sample after sample: row numbers or keys
+    offsets: numpy.ndarray[Any, Any]  #: where each sample begins in `ids`
+    weights: numpy.ndarray[Any, Any] | None  #: the number that multiplies each feature's row; None: all are 1
+
+    def __init__(
+        self,
+        ids: numpy.ndarray[Any, Any],
+        offsets: numpy.ndarray[Any, Any],
+        weights: numpy.ndarray[Any, Any] | None = None,
+    ) -> None:
+        self.ids, self.offsets, self.weights = ids, offsets, weights
+
+    def __len__(self) -> int:
+        """The number of samples."""
+        return len(self.offsets)
+
+    def __getitem__(self, samples: slice) -> Batch:
+        """Returns the samples of a slice with step 1, without a copy of their features."""
+        if not isinstance(samples, slice):
+            raise error(Status.UNSUPPORTED_TYPE, f"samples: {samples!r} is a {type(samples).__name__}; expected a slice, as batch[0:100]")
+        first, behind, step = samples.indices(len(self))
+        if step != 1:
+            raise error(Status.BAD_VALUE, f"samples: the step of the slice is {step}; expected 1")
+        behind = max(first, behind)
+        begin = self.offsets[first] if first < len(self) else len(self.ids)
+        end = self.offsets[behind] if behind < len(self) else len(self.ids)
+        weights = None if self.weights is None else self.weights[begin:end]
+        return Batch(self.ids[begin:end], self.offsets[first:behind] - begin, weights)
+
+    def dot(self, table: Table | KeyedTable) -> numpy.ndarray[Any, Any]:
+        """Returns the sum of the rows of each sample's features, times their weights: the matrix product with the table.
+
+        The shape is (number of samples,) if the table has the width 1, as in a linear model, else (number of samples, width).
+        """
+        out = _pooled(table, self.ids, self.offsets, self._weights_for(table))
+        return out.reshape(-1) if table.width == 1 else out
+
+    def update(self, table: Table | KeyedTable, gradient: Array, **options: Unpack[StepOptions]) -> None:
+        """Updates the rows of the features: one step of the table, as `Table.update_bags`.
+
+        gradient: the gradient of the loss by the result of `dot`, of the same shape. The gradient of a row is the sum over the
+            samples that contain its feature: weight times the sample's gradient. numpy arrays are converted to the table's dtype.
+
+        The options are the members of `StepOptions`. Raises `InvalidError` if a feature is not a row of the table; then nothing
+        changes.
+        """
+        if isinstance(gradient, numpy.ndarray):
+            gradient = numpy.ascontiguousarray(_as_element(gradient, "gradient", table))
+        _update_pooled(table, self.ids, self.offsets, self._weights_for(table), gradient, options)
+
+    def _weights_for(self, table: Table | KeyedTable) -> numpy.ndarray[Any, Any] | None:
+        return None if self.weights is None else _as_element(self.weights, "weights", table)
+
+    def __repr__(self) -> str:
+        return f"<gradstep.sparse.Batch of {len(self)} samples, {len(self.ids)} features>"
+
+
+def _as_element(numbers: numpy.ndarray[Any, Any], what: str, table: Table | KeyedTable) -> numpy.ndarray[Any, Any]:
+    """Converts real numbers to the dtype of a table."""
+    if numbers.dtype.kind not in "biuf" and numbers.dtype not in _arrays._BY_NUMPY:
+        raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {numbers.dtype}; expected real numbers")
+    element = _arrays.DTYPES[table.dtype].numpy
+    return numbers if element is None else numbers.astype(element, copy=False)
+
+
+def _pooled(table: Any, ids: Any, offsets: Any, weights: Any) -> numpy.ndarray[Any, Any]:
+    rows = table.rows(ids)
+    if weights is not None:
+        rows = rows * weights[:, None]
+    begins = offsets.astype(numpy.intp)
+    out = numpy.zeros((len(begins), table.width), rows.dtype)
+    some = numpy.flatnonzero(numpy.diff(begins, append=len(ids)))
+    if len(some):
+        out[some] = numpy.add.reduceat(rows, begins[some], axis=0)
+    return out
+
+
+def _update_pooled(table: Any, ids: Any, offsets: Any, weights: Any, gradient: Any, options: Any) -> None:
+    if weights is None:
+        table.update_bags(ids, offsets, gradient, **options)
+        return
+    shape = len(offsets), table.width
+    _arrays.checked(gradient, "gradient", _arrays.DTYPES[table.dtype], shape)
+    array = gradient if isinstance(gradient, numpy.ndarray) else numpy.from_dlpack(gradient)
+    counts = numpy.diff(offsets.astype(numpy.intp), append=len(ids))
+    table.update(ids, numpy.repeat(array.reshape(shape), counts, axis=0) * weights[:, None], **options)
+
+
+def csr(matrix: Any) -> Batch:
+    """Makes a batch of a sparse matrix: its rows are samples, and its columns are features.
+
+        batch = gradstep.sparse.csr(scipy.sparse.random(100, 1000, format="csr"))
+        batch = gradstep.sparse.csr((indptr, indices, data))    # the arrays of such a matrix
+
+    matrix: a matrix or array of scipy.sparse in the format CSR, or another object with `indptr`, `indices` and `data`; or these three
+        arrays. Column j is row j of a `Table`, or key j of a `KeyedTable`. A column can appear several times in a row.
+
+    Arrays are not copied. The batch uses all numbers that the matrix stores, also zeros.
+    """
+    if isinstance(matrix, (tuple, list)):
+        if len(matrix) != 3:
+            raise error(Status.BAD_SIZE, f"matrix: has {len(matrix)} arrays; expected 3: indptr, indices and data")
+        indptr, indices, data = matrix
+    else:
+        form = getattr(matrix, "format", "csr")
+        if form != "csr":
+            raise error(Status.UNSUPPORTED_TYPE, f"matrix: has the format {form!r}; expected 'csr', as matrix.tocsr() has it")
+        try:
+            indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
+        except AttributeError:
+            raise error(
+                Status.UNSUPPORTED_TYPE,
+                f"matrix: is a {type(matrix).__name__}; expected a CSR matrix of scipy.sparse, or (indptr, indices, data)",
+            ) from None
+    indptr, indices = _arrays.ids_array(indptr, "indptr"), _arrays.ids_array(indices, "indices", _arrays.KEYS)
+    data = numpy.asarray(data)
+    for name, array in (("indptr", indptr), ("indices", indices), ("data", data)):
+        if array.ndim != 1:
+            raise error(Status.BAD_SIZE, f"{name}: has the shape {array.shape}; expected one dimension")
+    if data.dtype.kind not in "biuf" and data.dtype not in _arrays._BY_NUMPY:
+        raise error(Status.UNSUPPORTED_TYPE, f"data: is of {data.dtype}; expected real numbers")
+    if data.size != indices.size:
+        raise error(Status.BAD_SIZE, f"data: has {data.size} elements; expected {indices.size}, as indices has")
+    if indptr.size == 0:
+        raise error(Status.BAD_SIZE, "indptr: is empty; expected one element more than there are rows")
+    if indptr[0] != 0:
+        raise error(Status.BAD_VALUE, f"indptr: begins with {indptr[0]}; expected 0")
+    falls = numpy.flatnonzero(indptr[1:] < indptr[:-1])
+    if falls.size:
+        at = int(falls[0]) + 1
+        raise error(Status.BAD_VALUE, f"indptr: element {at} is {indptr[at]}; expected >= {indptr[at - 1]}, the one before")
+    end = int(indptr[-1])
+    if end > indices.size:
+        raise error(Status.BAD_VALUE, f"indptr: ends with {end}; expected <= {indices.size}, the number of indices")
+    return Batch(indices[:end], indptr[:-1], data[:end])
+
+
+def hashed(columns: Any, *, crosses: Sequence[Sequence[str]] = (), bias: bool = False) -> Batch:
+    """Makes a batch of columns with categories: each value becomes a 64-bit key for a `KeyedTable`.
+
+        batch = gradstep.sparse.hashed(frame[["site", "ad"]])
+        batch = gradstep.sparse.hashed({"site": ["news", "", "mail"], "ad": numpy.array([17, 3, 17])}, crosses=[("site", "ad")])
+
+    columns: a dict of columns by name, or a DataFrame of pandas. A column is an array, a list or a tuple of texts or integers.
+    crosses: for each tuple of names, one more feature: the combination of these columns.
+    bias: whether each sample gets one more feature, the same for all: the intercept of a linear model.
+
+    A value has the key of the text "name=value", such as "site=news" or "ad=17", in UTF-8: gs::stable_hash in C++,
+    `gradstep_hash_texts` in C. Integers have the keys of their decimal texts. A missing value (None, NaN, pandas.NA) has the key of
+    the empty text, as "site=". The bias has the key of "bias", and a cross the hash of its keys, 8 bytes each, lowest byte first.
+    So keys are the same on every system and in every version, whether the csv module or pandas read the file. Different texts
+    have the same key about as often as random numbers.
+
+    Columns of floats raise `DtypeError`: pandas makes them of integers with missing values, unless you read the file with dtype=str.
+    """
+    named = getattr(columns, "columns", columns)
+    if not isinstance(columns, Mapping) and named is columns:
+        raise error(
+            Status.UNSUPPORTED_TYPE, f"columns: is a {type(columns).__name__}; expected a dict of columns by name, or a DataFrame"
+        )
+    names = list(named)
+    for name in names:
+        check_name(name, "columns")
+        if names.count(name) > 1:
+            raise error(Status.BAD_VALUE, f"columns: {name!r} appears twice; expected different names")
+    keys: dict[str, numpy.ndarray[Any, Any]] = {}
+    for name in names:
+        keys[name] = _keys_of(name, columns[name])
+        if len(keys[name]) != len(keys[names[0]]):
+            count = len(keys[names[0]])
+            raise error(Status.BAD_SIZE, f"{name}: has {len(keys[name])} values; expected {count}, as {names[0]} has")
+    if not names:
+        raise error(Status.BAD_SIZE, "columns: is empty; expected at least one column")
+    features = [*keys.values()]
+    samples = len(features[0])
+    for cross in crosses:
+        if isinstance(cross, str) or len(cross) < 2:
+            raise error(Status.BAD_VALUE, f"crosses: {cross!r} is no combination; expected the names of two or more columns")
+        for name in cross:
+            if name not in keys:
+                raise error(
+                    Status.BAD_VALUE, f"crosses: {name!r} is no column{did_you_mean(name, keys)}; expected one of {', '.join(keys)}"
+                )
+        together = numpy.stack([keys[name] for name in cross], axis=1).astype("<u8", copy=False)
+        ends = numpy.arange(1, samples + 1, dtype=numpy.uint64) * numpy.uint64(8 * len(cross))
+        features.append(_hash_texts("", together.view(numpy.uint8).reshape(-1), ends - numpy.uint64(8 * len(cross)), ends))
+    if bias:
+        of_bias = _hash_texts("bias", numpy.zeros(0, numpy.uint8), *numpy.zeros((2, 1), numpy.uint64))
+        features.append(numpy.broadcast_to(of_bias, samples))
+    offsets = numpy.arange(samples, dtype=numpy.int64) * len(features)
+    return Batch(numpy.stack(features, axis=1).reshape(-1), offsets)
+
+
+def _keys_of(name: str, column: Any) -> numpy.ndarray[Any, Any]:
+    """The keys of the values of a column."""
+    prefix = f"{name}="
+    if isinstance(column, (list, tuple)):
+        return _keys_of_list(name, column)
+    categories = getattr(getattr(column, "dtype", None), "categories", None)
+    codes = getattr(getattr(column, "cat", column), "codes", None)
+    if categories is not None and codes is not None:  # of pandas: numbers of categories, or -1 if the value is missing
+        keys = numpy.concatenate([_keys_of(name, numpy.asarray(categories)), _keys_of_list(name, [""])])
+        return numpy.take(keys, numpy.asarray(codes))
+    array = numpy.asarray(column)
+    if array.ndim != 1:
+        raise error(Status.BAD_SIZE, f"{name}: has the shape {array.shape}; expected one dimension")
+    if isinstance(column, numpy.ma.MaskedArray):
+        raise error(Status.UNSUPPORTED_TYPE, f"{name}: is a masked array, whose mask would be ignored; expected array.filled(value)")
+    kind = array.dtype.kind
+    if kind == "f" and getattr(column.dtype, "kind", kind) in "iu":  # integers of pandas, of which some are missing
+        return _keys_of_list(name, list(column))
+    if kind in "iu":
+        found = _arrays.ids_view(array, name)
+        keys, failure = numpy.empty(array.size, numpy.uint64), new_error()
+        before = prefix.encode()
+        check(
+            library.gradstep_hash_integers(
+                before, len(before), found.address, found.dtype.code, found.size, _arrays.address_of(keys), ctypes.byref(failure)
+            ),
+            failure,
+        )
+        return keys
+    if kind == "S":
+        size = array.dtype.itemsize
+        begins = numpy.arange(array.size, dtype=numpy.uint64) * numpy.uint64(size)
+        ends = begins + numpy.char.str_len(array).astype(numpy.uint64)
+        return _hash_texts(prefix, numpy.ascontiguousarray(array).view(numpy.uint8), begins, ends)
+    if kind in "OUT":
+        return _keys_of_list(name, array.tolist())
+    hint = "; pandas keeps them with dtype=str" if kind == "f" else ""
+    raise error(Status.UNSUPPORTED_TYPE, f"{name}: is of {array.dtype}; expected integers or texts{hint}")
+
+
+def _keys_of_list(name: str, values: Sequence[Any]) -> numpy.ndarray[Any, Any]:
+    """The keys of values of Python, of which some can be missing."""
+    try:
+        joined = "\0".join(values)
+    except TypeError:  # not all are texts
+        values = [x if isinstance(x, str) else _text_of(x, name, at) for at, x in enumerate(values)]
+        joined = "\0".join(values)
+    try:
+        texts = numpy.frombuffer(joined.encode(), numpy.uint8)
+        ends = numpy.flatnonzero(texts == 0)
+        if len(ends) == len(values) - 1:
+            ends = numpy.append(ends, texts.size)
+            begins = numpy.concatenate([[0], ends[:-1] + 1])
+        else:  # there are none, or they contain NUL
+            texts = numpy.frombuffer("".join(values).encode(), numpy.uint8)
+            ends = numpy.cumsum([len(x.encode()) for x in values])
+            begins = numpy.concatenate([[0], ends])[:-1]
+    except UnicodeEncodeError as reason:
+        raise error(Status.BAD_VALUE, f"{name}: {reason.object!r} cannot be encoded ({reason.reason}); expected Unicode text") from None
+    return _hash_texts(f"{name}=", texts, begins.astype(numpy.uint64), ends.astype(numpy.uint64))
+
+
+def _text_of(value: Any, name: str, at: int) -> str:
+    """The text of an integer or of a missing value."""
+    number = integer(value)
+    if number is not None:
+        return str(number)
+    # The last two are NA and NaT of pandas.
+    if value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType"):
+        return ""
+    raise error(
+        Status.UNSUPPORTED_TYPE,
+        f"{name}: value {at}, {value!r}, is a {type(value).__name__}; expected a text, an integer or a missing value (None, NaN)",
+    )
+
+
+def _hash_texts(prefix: str, texts: Any, begins: Any, ends: Any) -> numpy.ndarray[Any, Any]:
+    keys, before, failure = numpy.empty(len(ends), numpy.uint64), prefix.encode(), new_error()
+    check(
+        library.gradstep_hash_texts(
+            before,
+            len(before),
+            texts.ctypes.data,
+            texts.size,
+            begins.ctypes.data,
+            ends.ctypes.data,
+            len(ends),
+            keys.ctypes.data,
+            ctypes.byref(failure),
+        ),
+        failure,
+    )
+    return keys
