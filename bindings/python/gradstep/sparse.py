@@ -20,7 +20,7 @@ from ._arrays import Array
 from ._hints import did_you_mean
 from ._library import Status, check, error, library, new_error
 from ._parameter import KeyedTable, Table
-from ._shared import StepOptions, check_name, integer
+from ._shared import StepOptions, check_name, int64, integer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -175,7 +175,9 @@ def csr(matrix: Any) -> Batch:
     return Batch(indices[:end], indptr[:-1], data[:end])
 
 
-def hashed(columns: Any, *, crosses: Sequence[Sequence[str]] = (), bias: bool = False) -> Batch:
+def hashed(
+    columns: Any, *, crosses: Sequence[Sequence[str]] = (), bias: bool = False, rows: int | None = None
+) -> Batch:
     """Makes a batch of columns with categories: each value becomes a 64-bit key for a `KeyedTable`.
 
         batch = gradstep.sparse.hashed(frame[["site", "ad"]])
@@ -184,6 +186,7 @@ def hashed(columns: Any, *, crosses: Sequence[Sequence[str]] = (), bias: bool = 
     columns: a dict of columns by name, or a DataFrame of pandas. A column is an array, a list or a tuple of texts or integers.
     crosses: for each tuple of names, one more feature: the combination of these columns.
     bias: whether each sample gets one more feature, the same for all: the intercept of a linear model.
+    rows: the number of rows of a `Table`. The features are then row numbers, the keys modulo `rows` (the hashing trick). None: keys.
 
     A value has the key of the text "name=value", such as "site=news" or "ad=17", in UTF-8: gs::stable_hash in C++,
     `gradstep_hash_texts` in C. Integers have the keys of their decimal texts. A missing value (None, NaN, pandas.NA) has the key of
@@ -227,8 +230,17 @@ def hashed(columns: Any, *, crosses: Sequence[Sequence[str]] = (), bias: bool = 
     if bias:
         of_bias = _hash_texts("bias", numpy.zeros(0, numpy.uint8), *numpy.zeros((2, 1), numpy.uint64))
         features.append(numpy.broadcast_to(of_bias, samples))
-    offsets = numpy.arange(samples, dtype=numpy.int64) * len(features)
-    return Batch(numpy.stack(features, axis=1).reshape(-1), offsets)
+    ids = numpy.stack(features, axis=1).reshape(-1)
+    if rows is not None:
+        ids = _modulo(ids, int64(rows, "rows"))
+    return Batch(ids, numpy.arange(samples, dtype=numpy.int64) * len(features))
+
+
+def _modulo(keys: numpy.ndarray[Any, Any], rows: int) -> numpy.ndarray[Any, Any]:
+    if rows < 1:
+        raise error(Status.BAD_VALUE, f"rows: {rows} is out of range; expected >= 1")
+    power = rows & (rows - 1) == 0  # a mask costs a fraction of a division
+    return (keys & numpy.uint64(rows - 1) if power else keys % numpy.uint64(rows)).view(numpy.int64)
 
 
 def _keys_of(name: str, column: Any) -> numpy.ndarray[Any, Any]:

@@ -220,6 +220,14 @@ class Hashed(unittest.TestCase):
         keys = [*keys_of(["x", "y"], "a"), *keys_of([1, 2], "b"), stable_hash(b"bias")]
         numpy.testing.assert_array_equal(ours.rows(keys)[:, 0], weights)
 
+    def test_rows_of_a_table(self):
+        columns, ours = {"a": ["x", "y", "x"], "b": [1, 1, 2]}, table(1, 7, False)
+        keys = sparse.hashed(columns, bias=True).ids
+        for rows in (1, 7, 8, 2**20, 2**62 + 1):
+            self.assertEqual(sparse.hashed(columns, bias=True, rows=rows).ids.tolist(), [int(key) % rows for key in keys])
+        sparse.hashed(columns, rows=7).update(ours, numpy.array([1.0, 0, 0]))
+        self.assertEqual(float(ours.values().sum()), -2)
+
     @unittest.skipIf(pandas is None, "pandas is not there")
     def test_columns_of_pandas(self):
         texts, some = ["x", "", "é", "x"], ["x", None, "y", "x"]
@@ -257,6 +265,10 @@ class Hashed(unittest.TestCase):
         ):
             with self.assertRaisesRegex(kind, "^" + message):
                 sparse.hashed(columns)
+        with self.assertRaisesRegex(gradstep.InvalidError, "^rows: 0 is out of range; expected >= 1$"):
+            sparse.hashed({"a": [1]}, rows=0)
+        with self.assertRaisesRegex(gradstep.DtypeError, "^rows: 1.5 is a float; expected an integer$"):
+            sparse.hashed({"a": [1]}, rows=1.5)
         for crosses, message in (
             ([("a", "bb")], r"'bb' is no column \(did you mean 'b'\?\); expected one of a, b"),
             ([("a",)], r"\('a',\) is no combination; expected the names of two or more columns"),
