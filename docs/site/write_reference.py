@@ -366,7 +366,8 @@ def python_class(name: str, classes: dict[str, ast.ClassDef]) -> tuple[str, list
                     rows.append((item.name + kind, about))
                 else:
                     rows.append((item.name + python_signature(item, item.name), about))
-            elif isinstance(item, ast.AnnAssign) and not item.target.id.startswith("_"):
+            elif isinstance(item, ast.AnnAssign) and not item.target.id.startswith("_") and item.target.id not in seen:
+                seen.add(item.target.id)
                 default = f" = {ast.unparse(item.value)}" if item.value else ""
                 fields.append((f"{item.target.id}: {ast.unparse(item.annotation)}{default}", item.about))
             elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name) and item.targets[0].id.isupper():

@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
                              cwd=own["PYTHONPATH"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     programs = ROOT / "examples/python"
     for file, *names in (["torch_more.py"], ["torch_model_wise.py"], ["torch_sam.py"], ["torch_rows.py"], ["torch_checkpoints.py"],
-                         ["torch_inputs.py"], ["test_pages.py"],
+                         ["torch_inputs.py"], ["torch_embeddings.py"], ["test_pages.py"],
                          [programs / "torch_before_and_after.py", "--steps", "80"], [programs / "torch_ddp.py"]):
         if failed := test(file, *names):
             types.kill()

@@ -1,8 +1,10 @@
-"""Drop-in replacements for torch's optimizers on the CPU, such as `gradstep.torch.AdamW` for `torch.optim.AdamW`.
+"""Drop-in replacements for torch's optimizers and embeddings on the CPU, such as `gradstep.torch.AdamW` for `torch.optim.AdamW`.
 
 The classes have torch's arguments, defaults, checks, `param_groups`, closures and hooks. They work with every
 `torch.optim.lr_scheduler`, and a `state_dict` has torch's names. Parameters can be float32, float64, bfloat16, float16 or complex.
 The state of 16-bit parameters is float32, while torch's is 16-bit.
+
+`Embedding`, `EmbeddingBag` and `KeyedEmbeddingBag` replace torch's modules. Their rows are in a table, and backward updates it.
 
 One call of the library updates all tensors with the same options, learning rate and dtype, on torch's number of threads.
 """
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from .._hints import attributes_of_module
 from ._classes import SGD, Adagrad, Adam, AdamW, RMSprop, SparseAdam
+from ._embedding import Embedding, EmbeddingBag, KeyedEmbeddingBag, TableOptimizer
 from ._memory import StateError
 from ._more import ASGD, Adadelta, Adafactor, Adamax, Muon, NAdam, RAdam
 from ._optimizer import Optimizer
@@ -31,6 +34,9 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "Embedding",
+    "EmbeddingBag",
+    "KeyedEmbeddingBag",
     "Muon",
     "NAdam",
     "Optimizer",
@@ -38,6 +44,7 @@ __all__ = [
     "RMSprop",
     "SparseAdam",
     "StateError",
+    "TableOptimizer",
 ]
 
 if not TYPE_CHECKING:

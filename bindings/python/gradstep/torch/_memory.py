@@ -138,6 +138,11 @@ def has_bits(tensor: torch.Tensor) -> bool:
     return tensor.is_neg() or tensor.is_conj()
 
 
+def settled(values: torch.Tensor) -> torch.Tensor:
+    """Contiguous, without conjugations and negations that torch still has to compute."""
+    return values.resolve_conj().resolve_neg().contiguous()
+
+
 def fits(tensor: torch.Tensor, like: torch.Tensor, dtype: torch.dtype) -> bool:
     """Whether a tensor has the layout of `like`, which is dense, and the given dtype."""
     return (

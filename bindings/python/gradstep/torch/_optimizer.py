@@ -46,29 +46,29 @@ def _compiler_skips(function: Any) -> bool:
     return True
 
 
-def _uncompiled(step: Callable[..., Any]) -> Any:
-    """Excludes a step from torch.compile, which cannot make it faster.
+def uncompiled(function: Callable[..., Any]) -> Any:
+    """Excludes a function that calls the library from torch.compile, which cannot make it faster.
 
     It has the effect of torch.compiler.disable and takes less time, because the compiler has no extra frame to guard.
     """
     set_compiler = torch._C._dynamo.eval_frame.set_eval_frame
 
-    @functools.wraps(step)
+    @functools.wraps(function)
     def outermost(*args: Any, **kwargs: Any) -> Any:
         compiler = set_compiler(None)
         try:
-            return step(*args, **kwargs)
+            return function(*args, **kwargs)
         finally:
             if compiler is not None:
                 set_compiler(compiler)
 
     if not _compiler_skips(outermost):
         of_torch: Any = torch.compiler
-        return of_torch.disable(step)
+        return of_torch.disable(function)
     result: Any = outermost
-    # The compiler reads these attributes if another function calls the step.
+    # The compiler reads these attributes if another function calls this one.
     result._torchdynamo_disable = result._torchdynamo_disable_recursive = True
-    result._torchdynamo_disable_msg = "a step of gradstep runs in its library"
+    result._torchdynamo_disable_msg = "gradstep runs in its library"
     return result
 
 
@@ -135,7 +135,7 @@ class Optimizer(torch.optim.Optimizer):
         super()._patch_step_function()
         kind: Any = type(self)
         if not getattr(kind.step, "is_outermost", False):
-            kind.step = _uncompiled(kind.step)
+            kind.step = uncompiled(kind.step)
             kind.step.hooked = kind.step.is_outermost = True
 
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:

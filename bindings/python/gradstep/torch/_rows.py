@@ -134,9 +134,9 @@ class Change:
         self._order = order_of(own.shape[0], what)
         self.values: torch.Tensor | None = None
         if added is not None:
-            self.values = _settled(torch.cat([own.detach(), self._checked(added)]))
+            self.values = _memory.settled(torch.cat([own.detach(), self._checked(added)]))
         elif self._order.values is not None:
-            self.values = _settled(own.detach().index_select(0, self._order.values))
+            self.values = _memory.settled(own.detach().index_select(0, self._order.values))
         self._updater = group.updater_of(own.dtype, what)
         self.changes = self._moved() if any(x is not None for x in state.values()) else {}
 
@@ -216,11 +216,6 @@ class Change:
             other = torch.float32 if self.values.dtype is torch.float64 else torch.float64
             self.parameter.data = torch.empty(0, dtype=other, device="cpu")
             self.parameter.data = self.values
-
-
-def _settled(values: torch.Tensor) -> torch.Tensor:
-    """Contiguous, without conjugations and negations that torch still has to compute."""
-    return values.resolve_conj().resolve_neg().contiguous()
 
 
 def listed(call: str, parameters: Any) -> list[Any]:
