@@ -21,6 +21,7 @@ from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
+import gradstep
 import gradstep.torch
 
 STEPS, ACCUMULATED, BATCH = 40, 4, 16
@@ -38,6 +39,14 @@ def create_sharded() -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
     model = DistributedDataParallel(nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1)))
     return model, ZeroRedundancyOptimizer(model.parameters(), optimizer_class=gradstep.torch.AdamW, lr=1e-2)
 # [sharded]
+
+
+# [embedding]
+def create_with_table() -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
+    features = gradstep.torch.EmbeddingBag(1000, 8, gradstep.adagrad(lr=0.1), mode="sum", process_group=dist.group.WORLD)
+    model = DistributedDataParallel(nn.Sequential(features, nn.Linear(8, 1)))
+    return model, gradstep.torch.AdamW(model.parameters(), lr=1e-2)  # of the linear layer
+# [embedding]
 
 
 def batch_loss(model: nn.Module, generator: torch.Generator) -> torch.Tensor:
@@ -115,6 +124,15 @@ def run(rank: int, ranks: int, port: int, folder: str) -> None:
     for _ in range(STEPS):
         of_sharded = step(model, optimizer, generator)
     same = same and equal_on_all_ranks(list(model.parameters()))
+
+    torch.manual_seed(rank)  # the constructors give the weights and the table of rank 0 to all ranks
+    model, optimizer = create_with_table()
+    for _ in range(STEPS):
+        ids = torch.randint(1000, (BATCH, 4), generator=generator)
+        nn.functional.mse_loss(model(ids), ids.sum(dim=1, keepdim=True) / 1000).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    same = same and equal_on_all_ranks([*model.parameters(), model.module[0].get_extra_state()])
     dist.barrier()
     # One write, line end included, so that the ranks' lines do not mix.
     print(f"rank {rank}: loss {first:.4f} at first, {last:.4f} after {STEPS} steps; sharded {of_sharded:.4f}\n", end="")
