@@ -15,7 +15,7 @@ import torch
 
 from .._library import Status, error
 from .._parameter import KeyedTable, Table
-from .._shared import Config, StepOptions, config_bytes
+from .._shared import Config, StepOptions, config_bytes, integer
 from . import _memory
 from ._optimizer import uncompiled
 
@@ -38,6 +38,25 @@ class _Gradient(NamedTuple):
 
     batch: _Batch
     rows: torch.Tensor
+
+
+def _tensor(given: Any, what: str) -> torch.Tensor:
+    """An argument of forward, which is a tensor on the CPU."""
+    if not isinstance(given, torch.Tensor):
+        raise error(Status.UNSUPPORTED_TYPE, f"{what}: is a {type(given).__name__}; expected a tensor")
+    return _memory.on_cpu(given, what)
+
+
+def _padding(padding_idx: Any, first: int, behind: int) -> int | None:
+    """Checks the id of the padding."""
+    if padding_idx is None:
+        return None
+    number = integer(padding_idx)
+    if number is None:
+        raise error(Status.UNSUPPORTED_TYPE, f"padding_idx: {padding_idx!r} is a {type(padding_idx).__name__}; expected an integer")
+    if not first <= number < behind:
+        raise error(Status.BAD_VALUE, f"padding_idx: {number} is out of range; expected [{first}, {behind})")
+    return number
 
 
 class _Lookup(torch.autograd.Function):
@@ -109,6 +128,11 @@ class _TableModule(torch.nn.Module):
         """The dtype of the rows."""
         found: torch.dtype = getattr(torch, self.table.dtype)
         return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "weight":
+            raise AttributeError(f"{type(self).__name__} has no weight; the rows are in its table: table.rows(ids)")
+        return super().__getattr__(name)
 
     def _looked_up(self, batch: _Batch) -> torch.Tensor:
         """The rows of a batch, with a node in the graph if a gradient is needed."""
@@ -302,16 +326,12 @@ def _table_of_rows(
     dtype: torch.dtype | None,
 ) -> tuple[Table, int | None]:
     """Makes the table of a module, and the id of the padding, which is not negative."""
+    padding_idx = _padding(padding_idx, -num_embeddings, num_embeddings)
     if padding_idx is not None:
-        if not -num_embeddings <= padding_idx < num_embeddings:
-            raise error(
-                Status.BAD_VALUE,
-                f"padding_idx: {padding_idx} is out of range; expected [{-num_embeddings}, {num_embeddings})",
-            )
         padding_idx %= num_embeddings
     arguments = {"rows": num_embeddings, "width": embedding_dim, "ignore_id": padding_idx, "max_norm": max_norm}
     if initial is not None:
-        initial = _memory.settled(_memory.on_cpu(initial.detach(), "initial"))
+        initial = _memory.settled(_tensor(initial, "initial").detach())
         if initial.shape != (num_embeddings, embedding_dim):
             raise error(
                 Status.BAD_SIZE,
@@ -371,7 +391,7 @@ class Embedding(_TableModule):
     @uncompiled
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Returns a row for each id. The shape is (*input.shape, embedding_dim)."""
-        ids = _memory.on_cpu(input, "input")
+        ids = _tensor(input, "input")
         found = self._looked_up(_Batch(ids.reshape(-1), None, None))
         return found.view(*ids.shape, self.embedding_dim)
 
@@ -408,9 +428,9 @@ class _Bags(_TableModule):
         return self._looked_up(self._batch(input, offsets, per_sample_weights))
 
     def _batch(self, input: torch.Tensor, offsets: torch.Tensor | None, weights: torch.Tensor | None) -> _Batch:
-        ids = _memory.on_cpu(input, "input")
+        ids = _tensor(input, "input")
         if weights is not None:
-            weights = _memory.on_cpu(weights, "per_sample_weights")
+            weights = _tensor(weights, "per_sample_weights")
             if self.mode != "sum":
                 raise error(
                     Status.BAD_VALUE, f"per_sample_weights: are given with mode {self.mode!r}; expected mode 'sum', or no weights"
@@ -440,7 +460,7 @@ class _Bags(_TableModule):
             raise error(Status.BAD_SIZE, f"input: has the shape {tuple(ids.shape)}; expected one or two dimensions")
         if offsets is None:
             raise error(Status.BAD_VALUE, "offsets: are missing; expected them, since the input has one dimension")
-        offsets = _memory.on_cpu(offsets, "offsets")
+        offsets = _tensor(offsets, "offsets")
         if offsets.ndim != 1:
             raise error(Status.BAD_SIZE, f"offsets: has the shape {tuple(offsets.shape)}; expected one dimension")
         if self.include_last_offset:
@@ -542,16 +562,16 @@ class KeyedEmbeddingBag(_Bags):
         process_group: Any = None,
     ) -> None:
         _check_mode(mode)
-        if padding_idx is not None and not -(2**63) <= padding_idx < 2**64:
-            raise error(Status.BAD_VALUE, f"padding_idx: {padding_idx} is out of range; expected a key of 64 bits")
+        padding_idx = _padding(padding_idx, -(2**63), 2**64)
         key = None if padding_idx is None else padding_idx % 2**64
         arguments = {"width": embedding_dim, "ignore_key": key, "max_norm": max_norm}
         table = _made(KeyedTable, "keyed_table", config, dtype, arguments)
-        signed = None if key is None else key - (2**64 if key >= 2**63 else 0)
-        super().__init__(table, mode, signed, max_norm, fused, process_group, include_last_offset)
+        if padding_idx is not None and padding_idx >= 2**63:  # as tensors of int64 have it
+            padding_idx -= 2**64
+        super().__init__(table, mode, padding_idx, max_norm, fused, process_group, include_last_offset)
 
     def _batch(self, input: torch.Tensor, offsets: torch.Tensor | None, weights: torch.Tensor | None) -> _Batch:
-        if input.dtype is getattr(torch, "uint64", None):  # torch compares and joins int64 only
+        if getattr(input, "dtype", None) is getattr(torch, "uint64", "none"):  # torch compares and joins int64 only
             input = input.view(torch.int64)
         return super()._batch(input, offsets, weights)
 
