@@ -116,9 +116,10 @@ def peers_dense(*arguments: str) -> NoReturn:
 
 
 def peers_rows(*arguments: str) -> NoReturn:
-    build("gradstep_peers")
+    build("gradstep_peers", "gradstep_c")
     python, environment = torch_python(ROOT / "build/peers", "benchmarks/peers/requirements.txt")
-    become(python, ROOT / "benchmarks/peers/rows.py", PROGRAMS / "libgradstep_peers.so", *arguments, **environment)
+    become(python, ROOT / "benchmarks/peers/rows.py", PROGRAMS / "libgradstep_peers.so", *arguments, **environment,
+           **gradstep_python("release"))
 
 
 def peers_online(*arguments: str) -> NoReturn:

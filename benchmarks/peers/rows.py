@@ -11,6 +11,10 @@ sample, and the batches are so many that a row has left the caches before it com
 - FBGEMM's table batched embedding: backward() of bags of one id, which updates the table; its forward ran some steps
   before, untimed. There is no way to time the update without the backward that contains it.
 - gradstep: update(ids, gradient rows), which adds the duplicates, called through ctypes.
+
+Then modules, in a whole step of training: forward of 4096 bags of 20 ids, backward of a given gradient, and update.
+gradstep.torch.EmbeddingBag against torch.nn.EmbeddingBag(sparse=True) with an optimizer of torch, and against FBGEMM's
+table batched embedding with rowwise Adagrad.
 """
 import os
 
@@ -41,10 +45,14 @@ import torch
 logging.disable(logging.WARNING)  # FBGEMM reports the libraries that it loads
 import fbgemm_gpu
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
-from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation
+from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation, PoolingMode
 from fbgemm_gpu.split_table_batched_embeddings_ops_training import ComputeDevice, SplitTableBatchedEmbeddingBagsCodegen
 
+import gradstep.torch
+from gradstep import dialects
+
 RATE, EPSILON, ZIPF, WIDTH = 0.01, 1e-10, 1.05, 64
+BAGS, IDS_OF_BAG = 4096, 20
 
 
 def seconds(step):
@@ -135,6 +143,56 @@ class Tbe:
 
     def row(self, row):
         return self.weight.detach()[row]
+
+
+class Module:
+    """A module of bags in a whole step. Batches are ids, offsets with the end, weights of samples or None, and a gradient."""
+
+    def step(self, batch):
+        ids, offsets, weights, gradient = batch
+
+        def train():
+            self.zero_grad()
+            self.module(ids, offsets, weights).backward(gradient)
+            self.optimizer_step()
+
+        return seconds(train)
+
+    def zero_grad(self):
+        pass
+
+    optimizer_step = zero_grad
+
+    def row(self, row):
+        return self.weight.detach()[row]
+
+
+class TorchBag(Module):
+    def __init__(self, optimizer, rows, mode, **options):
+        self.name = f"torch {optimizer.__name__}"
+        self.module = torch.nn.EmbeddingBag(rows, WIDTH, mode=mode, sparse=True, include_last_offset=True, _weight=torch.zeros(rows, WIDTH))
+        optimizer = optimizer(self.module.parameters(), lr=RATE, **options)
+        self.weight, self.zero_grad, self.optimizer_step = self.module.weight, optimizer.zero_grad, optimizer.step
+
+
+class TbeBag(Module):
+    name = "FBGEMM TBE"
+
+    def __init__(self, rows, mode):
+        self.module = SplitTableBatchedEmbeddingBagsCodegen(
+            [(rows, WIDTH, EmbeddingLocation.HOST, ComputeDevice.CPU)], optimizer=EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+            learning_rate=RATE, eps=EPSILON, pooling_mode=PoolingMode.MEAN if mode == "mean" else PoolingMode.SUM)
+        self.weight = self.module.split_embedding_weights()[0]
+        self.weight.zero_()
+
+
+class GradstepBag(Module):
+    def __init__(self, config, rows, mode):
+        self.module = gradstep.torch.EmbeddingBag(
+            rows, WIDTH, {**config, "table": {"initial": 0}}, mode=mode, include_last_offset=True)
+
+    def row(self, row):
+        return torch.from_numpy(self.module.table.row(row))
 
 
 def interleave(variants, batches, rounds):
@@ -252,6 +310,34 @@ def race_with_duplicates(lines, options, missed):
           f"{huge_pages(torch_adagrad.weight)}, FBGEMM's {huge_pages(tbe.weight)}.")
 
 
+def race_modules(lines, options, missed):
+    count = BAGS * IDS_OF_BAG
+    ids = torch.empty(options.batches, count, dtype=torch.int64)
+    if Gradstep.library.peers_zipf(options.rows, count, options.batches, ZIPF, ids.data_ptr()):
+        sys.exit(1)
+    offsets = torch.arange(0, count + 1, IDS_OF_BAG)
+    adagrad, adam = dialects.torch.adagrad(lr=RATE, eps=EPSILON), dialects.torch.sparse_adam(lr=RATE)
+    rowwise = dialects.fbgemm.exact_rowwise_adagrad(lr=RATE, eps=EPSILON)
+    races = [(lambda mode: TorchBag(torch.optim.Adagrad, options.rows, mode, eps=EPSILON), adagrad, ("sum", "mean", "weighted"), 4),
+             (lambda mode: TorchBag(torch.optim.SparseAdam, options.rows, mode), adam, ("sum", "mean", "weighted"), 4),
+             (lambda mode: TbeBag(options.rows, mode), rowwise, ("sum", "mean", "weighted"), 2)]
+    for make, config, modes, bound in races:
+        for mode in modes:
+            weights = [torch.rand(count) + 0.5 if mode == "weighted" else None for _ in ids]
+            batches = [(some, offsets, of_ids, torch.rand(BAGS, WIDTH) * 2 - 1) for some, of_ids in zip(ids, weights)]
+            kind = "mean" if mode == "mean" else "sum"
+            theirs, ours = variants = [make(kind), GradstepBag(config, options.rows, kind)]
+            for variant in variants:  # touches all pages, and does the same to both
+                for batch in batches:
+                    variant.step(batch)
+            for row in ids[0][:1000].tolist():
+                difference = (theirs.row(row) - ours.row(row)).abs().max().item()
+                if not difference <= 1e-5:
+                    sys.exit(f"{theirs.name}, {mode}, and gradstep.torch differ in row {row} by {difference}")
+            times = interleave(variants, batches, options.rounds)
+            report(lines, f"{theirs.name}, {mode} of {BAGS} bags of {IDS_OF_BAG}, width {WIDTH}", *times, bound, count, missed)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./dev bench peers rows", description=__doc__.splitlines()[0])
     parser.add_argument("library", help=argparse.SUPPRESS)
@@ -283,6 +369,11 @@ def main():
     lines.section = "they / gradstep"
     race_fbgemm_kernel(lines, options, missed)
     race_with_duplicates(lines, options, missed)
+    lines.section = "whole steps of modules: they / gradstep.torch"
+    print(f"\nWhole steps of modules: forward of {BAGS} bags of {IDS_OF_BAG} ids, backward, update.\n")
+    print("| they / gradstep.torch | median | quartiles | at least | | their ns an id | our ns an id |")
+    print("|---|---|---|---|---|---|---|")
+    race_modules(lines, options, missed)
     return 1 if missed and options.strict else 0
 
 
