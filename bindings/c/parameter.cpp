@@ -96,7 +96,8 @@ gradstep_status gradstep_parameter_create(const char* config, size_t config_byte
             on_caller.options.threads = 1;
             return any_parameter(on_caller, any_span(storage, initial, size), rows, static_cast<std::size_t>(width));
         });
-        *out = shells<gradstep_parameter>::add(std::make_unique<held_parameter>(std::move(read), std::move(parameter)));
+        *out = shells<gradstep_parameter>::add(
+            std::make_unique<held_parameter>(std::move(read), dtype, std::move(parameter)));
     });
 }
 
@@ -297,6 +298,14 @@ gradstep_status gradstep_parameter_clock(const gradstep_parameter* parameter, gr
 gradstep_status gradstep_parameter_seek(gradstep_parameter* parameter, const gradstep_clock* clock,
                                         gradstep_error* error) {
     return guarded(error, [&] { held(parameter).parameter().seek(clock_of(clock)); });
+}
+
+gradstep_status gradstep_parameter_dtype(const gradstep_parameter* parameter, int32_t* dtype, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& own = held(parameter);
+        require(dtype, "dtype");
+        *dtype = own.dtype;
+    });
 }
 
 gradstep_status gradstep_parameter_config(const gradstep_parameter* parameter, char* buffer, uint64_t bytes,

@@ -9,13 +9,14 @@ namespace gradstep::c {
 /// What a handle of a parameter refers to: a parameter of its own, or one of a server.
 class held_parameter {
 public:
-    held_parameter(optimizer_configuration from, any_parameter own)
-        : config(std::move(from)), own_(std::move(own)), parameter_(&*own_), pool(threads_for(config.options.threads)) {
+    held_parameter(optimizer_configuration from, std::int32_t type, any_parameter own)
+        : config(std::move(from)), dtype(type), own_(std::move(own)), parameter_(&*own_),
+          pool(threads_for(config.options.threads)) {
         use(pool);
     }
     /// A parameter of a server, which outlives this.
-    held_parameter(optimizer_configuration from, any_parameter* of_server)
-        : config(std::move(from)), parameter_(of_server) {}
+    held_parameter(optimizer_configuration from, std::int32_t type, any_parameter* of_server)
+        : config(std::move(from)), dtype(type), parameter_(of_server) {}
     held_parameter(held_parameter const&) = delete;
     held_parameter& operator=(held_parameter const&) = delete;
 
@@ -32,6 +33,7 @@ public:
     }
 
     optimizer_configuration config;
+    std::int32_t const dtype; // unsigned integers are stored as signed ones
 
 private:
     std::optional<any_parameter> own_;

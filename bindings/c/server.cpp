@@ -57,7 +57,8 @@ public:
         bool const is_shard = of.size() != from->size;
         first = is_shard ? gd::shard_of_rank(from->size, config_.options.num_servers, rank_).first : 0;
         if (auto const found = parameters_.find(name); found != parameters_.end()) return found->second;
-        return keep(parameters_, name, std::make_unique<held_parameter>(from->optimizer, &of));
+        auto const dtype = static_cast<std::int32_t>(from->type);
+        return keep(parameters_, name, std::make_unique<held_parameter>(from->optimizer, dtype, &of));
     }
 
     // f(), during which no other call of the server can begin: it would be one of a task.

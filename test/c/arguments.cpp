@@ -210,6 +210,8 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_parameter_flush, none{}, p);
     SPOIL(gradstep_parameter_slot_count, none{}, p, &number);
     SPOIL(gradstep_parameter_slot, (none{2, 3}), p, 0u, &slot, &data);
+    std::int32_t dtype = 0;
+    SPOIL(gradstep_parameter_dtype, none{}, p, &dtype);
     SPOIL(gradstep_parameter_clock, none{}, p, &clock);
     SPOIL(gradstep_parameter_seek, none{}, p, &clock);
     SPOIL(gradstep_parameter_set_numbers, none{}, p, paths, to_numbers, 1u);

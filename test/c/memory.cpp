@@ -377,6 +377,13 @@ line const lines[] = {
          point_at(s, data);
          return status;
      }},
+    {"gradstep_parameter_dtype",
+     [](scene& s, gradstep_error* e) {
+         std::int32_t dtype = -1;
+         auto const status = gradstep_parameter_dtype(s.first, &dtype, e);
+         s.number = static_cast<std::uint64_t>(dtype);
+         return status;
+     }},
     {"gradstep_parameter_clock",
      [](scene& s, gradstep_error* e) { return gradstep_parameter_clock(s.first, &s.clock, e); }},
     {"gradstep_parameter_seek",

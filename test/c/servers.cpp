@@ -265,6 +265,30 @@ TEST_CASE("the parts of a parameter on two servers of C begin where the paramete
     CHECK(begins == std::vector<std::uint64_t>{0, 8192});
 }
 
+TEST_CASE("a parameter tells the type that it was made of", "[c]") {
+    std::string const add = R"({"rule": {"name": "add_delta"}, "schedule": {"name": "constant", "rate": 1})";
+    struct {
+        char const* name;
+        std::int32_t dtype;
+    } const types[] = {{"uint32", GRADSTEP_UINT32}, {"int64", GRADSTEP_INT64}, {"bfloat16", GRADSTEP_BFLOAT16}};
+    for (auto const& type : types) {
+        c_serving::server const server(
+            R"({"tensors": {"w": )" + add + R"(, "type": ")" + type.name + R"(", "parameter": {"size": 4}}}})", 0, 2);
+        gradstep_parameter *own = nullptr, *served = nullptr;
+        ok([&](gradstep_error* e) { return gradstep_server_parameter(server, "w", &served, nullptr, e); });
+        std::string const text = add + "}";
+        ok([&](gradstep_error* e) {
+            return gradstep_parameter_create(text.data(), text.size(), type.dtype, nullptr, 1, 4, &own, e);
+        });
+        c_parameter const released_at_end(own);
+        for (auto* const each : {own, served}) {
+            std::int32_t dtype = -1;
+            ok([&](gradstep_error* e) { return gradstep_parameter_dtype(each, &dtype, e); });
+            CHECK(dtype == type.dtype);
+        }
+    }
+}
+
 TEST_CASE("tasks of a server of C run between messages, and can end the run", "[c]") {
     struct watch {
         std::uint64_t calls = 0, evicted = 0, fail_at = 100;

@@ -283,6 +283,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64
  * rows x width if `create` got several rows wider than 1; else any shape matches. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_shape(gradstep_parameter*, const uint64_t* extents,
                                                           uint64_t dimensions, gradstep_error*);
+/* Returns the dtype of the values and gradients. Since ABI 0.4. */
+GRADSTEP_API gradstep_status gradstep_parameter_dtype(const gradstep_parameter*, int32_t* dtype, gradstep_error*);
 /* Returns the progress of the run. */
 GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*, gradstep_clock*, gradstep_error*);
 /* Sets the clock to the progress of a run. With catch_up "exact", "replay": GRADSTEP_BAD_SEQUENCE. */
