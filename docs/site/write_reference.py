@@ -615,7 +615,7 @@ def links(text: str) -> str:
     """Rustdoc as Markdown: links as code, and examples without their hidden lines."""
     text = re.sub(r"^# .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^```\n(?=.)", "```rust\n", text, flags=re.MULTILINE) if text.count("```") == 2 else text
-    return re.sub(r"\[(`[^`]+`)\](?!\()", r"\1", text)
+    return re.sub(r"\[(`[^`]+`)\](?:\(crate::\w+\)|(?!\())", r"\1", text)
 
 
 def pages() -> dict[Path, str]:

@@ -2,6 +2,10 @@ use crate::sys;
 use std::ffi::CStr;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// An error of a function of the program.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The kind of an [`Error`]. `docs/reference/errors.md` lists the cause and cure of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,11 +51,15 @@ impl fmt::Display for Code {
 }
 
 /// The error type of every function of this crate: a code and a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// If a [`Transport`](crate::Transport) or a task of a server fails, `source` returns its error, and the message contains its text.
+/// Two errors are equal if their code, message and `io_kind` are equal.
+#[derive(Clone, Debug)]
 pub struct Error {
     code: Code,
     message: String,
     io_kind: Option<std::io::ErrorKind>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
@@ -60,7 +68,14 @@ impl Error {
             code,
             message,
             io_kind: None,
+            source: None,
         }
+    }
+    /// This error with the error of a function of the program for which C returned it.
+    pub(crate) fn caused_by(mut self, source: BoxError) -> Self {
+        self.message = self.message.replace("returned 1; expected 0", &source.to_string());
+        self.source = Some(source.into());
+        self
     }
     /// Returns the kind of the error.
     pub fn code(&self) -> Code {
@@ -82,7 +97,18 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        (self.code, &self.message, self.io_kind) == (other.code, &other.message, other.io_kind)
+    }
+}
+impl Eq for Error {}
 
 /// Runs a call of the C library, and converts its status and message to an `Error`.
 pub(crate) fn call(f: impl FnOnce(*mut sys::gradstep_error) -> sys::gradstep_status) -> Result<(), Error> {

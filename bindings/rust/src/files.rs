@@ -225,7 +225,7 @@ pub(crate) fn path_in_c(path: &Path) -> Result<CString, Error> {
 }
 
 /// Rejects texts with a byte 0, where a C string would end.
-fn c_string(text: &str, place: &str) -> Result<CString, Error> {
+pub(crate) fn c_string(text: &str, place: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|_| {
         let sentence = format!("{place}: {text:?} has a byte 0 in it; expected UTF-8 without one");
         Error::new(Code::BadValue, sentence)

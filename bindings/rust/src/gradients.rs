@@ -41,7 +41,7 @@ pub fn first_nonfinite<T: Element>(gradients: &[&[T]]) -> Result<Option<NonFinit
         let (at, counts) = (at.as_ptr(), counts.as_ptr());
         sys::gradstep_first_nonfinite(T::DTYPE, at, counts, n, null_mut(), &mut tensor, &mut element, said)
     })?;
-    Ok((tensor != n).then(|| NonFinite {
+    Ok((tensor != n).then_some(NonFinite {
         tensor: tensor as usize,
         element: element as usize,
     }))

@@ -1,5 +1,6 @@
 use crate::element::slice;
 use crate::error::call;
+use crate::ownership::{Owned, Ownership};
 use crate::parameter::{name_of, new_slot};
 use crate::table::{Keyed, SharedTable, Table};
 use crate::{sys, Element, Error, RowId};
@@ -31,7 +32,7 @@ use std::ptr::{null, null_mut};
 ///
 /// It has the methods of a [`Table`] except `set_rows`, `grow`, `append`, `keep` and `permute`. Keys are `u64`, or `i64` with the
 /// same bits. For other types the code of the error is `Code::BadValue`.
-pub type KeyedTable<T> = Table<T, Keyed>;
+pub type KeyedTable<T, O = Owned> = Table<T, Keyed, O>;
 
 /// A [`KeyedTable`] that any number of threads can update and read at once: a [`SharedTable`] of rows with keys.
 pub type SharedKeyedTable<T> = SharedTable<T, Keyed>;
@@ -130,7 +131,7 @@ where
     })
 }
 
-impl<T: Element> KeyedTable<T> {
+impl<T: Element, O: Ownership> KeyedTable<T, O> {
     /// Returns whether the key has a row.
     pub fn contains(&self, key: u64) -> Result<bool, Error> {
         let mut contains = 0;

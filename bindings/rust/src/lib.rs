@@ -20,25 +20,31 @@
 //!
 //! A [`Parameter`] owns values, state and clock. [`update_all`] updates several parameters, each with its own optimizer, in one
 //! call. An [`Updater`] updates values and state in your own memory. A [`Table`] has rows, of which a step updates some.
-//! In a [`KeyedTable`] the rows have 64-bit keys.
+//! In a [`KeyedTable`] the rows have 64-bit keys. A [`Server`] keeps tables and parameters for [`Worker`]s on other machines.
 //!
-//! You can send objects to other threads (`Send`), but only one thread can use an object at a time, except a [`SharedTable`].
+//! You can send objects to other threads (`Send`), but only one thread can use an object at a time, except a [`SharedTable`] and a
+//! [`SharedWorker`].
 //! A failed call changes nothing, unless the documentation of the function says otherwise.
 #![warn(missing_docs)]
 
+mod callbacks;
 mod element;
 mod error;
 mod executor;
 mod files;
 mod gradients;
 mod keyed_table;
+mod ownership;
 mod parameter;
+mod server;
 mod step;
 #[allow(missing_docs)]
 pub mod sys;
 mod table;
 mod text;
+mod transport;
 mod updater;
+mod worker;
 
 pub use element::{BFloat16, Element, Float16, RowId, Values};
 pub use error::{Code, Error};
@@ -46,8 +52,12 @@ pub use executor::{Executor, Work};
 pub use files::{file_names, load_file, load_file_with, save_file, LoadOptions, LoadReport};
 pub use gradients::{first_nonfinite, global_norm, NonFinite};
 pub use keyed_table::{KeyCounts, KeyedRow, KeyedTable, SharedKeyedTable};
+pub use ownership::{Borrowed, Owned, Ownership};
 pub use parameter::{update_all, AnyParameter, Parameter, Slot, Update};
+pub use server::{Message, Server, ServerInfo, ServerView};
 pub use step::{Clock, StepOptions, TensorOptions};
 pub use table::{Keyed, Numbered, RowKind, SharedTable, Table, TableInfo};
 pub use text::{canonical_config, simd_level, version};
+pub use transport::Transport;
 pub use updater::{State, Step, Tensor, Updater};
+pub use worker::{Geo, SharedWorker, Worker, WorkerInfo, WorkerOptions};

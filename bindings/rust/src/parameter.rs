@@ -1,5 +1,6 @@
-use crate::element::{name_of_element, slice};
+use crate::element::{name_of_dtype, name_of_element, slice};
 use crate::error::{call, made};
+use crate::ownership::{Borrowed, Owned, Ownership};
 use crate::text::{read_state, read_text, with_numbers};
 use crate::{sys, Clock, Code, Element, Error, Executor, RowId, StepOptions, Values};
 use std::ffi::CStr;
@@ -12,22 +13,25 @@ use std::ptr::{null, null_mut, NonNull};
 ///
 /// There is no `Clone`; use `save` and `load` to copy the state. Methods that read take `&self`, but they can apply pending
 /// steps of inactive rows, which writes to the parameter. Therefore a parameter is `Send` and not `Sync`.
-pub struct Parameter<T: Element> {
-    c: NonNull<sys::gradstep_parameter>,
+///
+/// `O` is [`Owned`], or [`Borrowed`] for a parameter of a server or of a `Geo`, which has no `append`, `keep`, `permute` and
+/// `set_executor`.
+pub struct Parameter<T: Element, O: Ownership = Owned> {
+    c: Handle,
     width: usize,
     rows: usize,
     has_rows: bool,             // else rows is 1, and width the number of elements
     executor: Option<Executor>, // kept alive, because the library calls it
-    of: PhantomData<T>,
+    of: PhantomData<(T, O)>,
 }
 
 // A handle is not bound to a thread, but only one thread can use it at a time, so it is not Sync.
 //
 // Slices of the values and the state borrow `&self`, so other readers can run while the slices exist. That is sound: `values`
 // and `slots` apply all pending steps first, so no reader writes anything until a call with `&mut self`.
-unsafe impl<T: Element> Send for Parameter<T> {}
+unsafe impl<T: Element, O: Ownership> Send for Parameter<T, O> {}
 
-impl<T: Element> fmt::Debug for Parameter<T> {
+impl<T: Element, O: Ownership> fmt::Debug for Parameter<T, O> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_struct("Parameter")
             .field("element", &format_args!("{}", name_of_element::<T>()))
@@ -50,9 +54,23 @@ impl fmt::Debug for ShownConfig {
     }
 }
 
-impl<T: Element> Drop for Parameter<T> {
+/// Without the lifetime of a `Borrowed`, so that a parameter that is lent can be dropped after what it is lent by.
+struct Handle {
+    c: NonNull<sys::gradstep_parameter>,
+    is_owned: bool,
+}
+
+impl Handle {
+    fn as_ptr(&self) -> *mut sys::gradstep_parameter {
+        self.c.as_ptr()
+    }
+}
+
+impl Drop for Handle {
     fn drop(&mut self) {
-        unsafe { sys::gradstep_parameter_release(self.c.as_ptr()) }
+        if self.is_owned {
+            unsafe { sys::gradstep_parameter_release(self.c.as_ptr()) }
+        }
     }
 }
 
@@ -120,7 +138,10 @@ impl<T: Element> Parameter<T> {
             )
         })?;
         Ok(Parameter {
-            c: made(out, "Parameter")?,
+            c: Handle {
+                c: made(out, "Parameter")?,
+                is_owned: true,
+            },
             rows,
             width,
             has_rows: rows != 1,
@@ -129,6 +150,105 @@ impl<T: Element> Parameter<T> {
         })
     }
 
+    /// Uses your own threads from the next update on, instead of the `threads` of the configuration. `None`: uses `threads`
+    /// again.
+    pub fn set_executor(&mut self, executor: Option<&Executor>) -> Result<(), Error> {
+        Executor::with_handle(executor, |handle| {
+            call(|said| unsafe { sys::gradstep_parameter_set_executor(self.c.as_ptr(), handle, said) })
+        })?;
+        self.executor = executor.cloned();
+        Ok(())
+    }
+
+    /// Adds rows with these values behind the others, while training goes on.
+    ///
+    /// `from_rows` and `zeros` define the rows; after `new`, `set_shape` does, or else each element is a row. Values, state and
+    /// averages follow their rows in `append`, `keep`, `permute` and `reset` (docs/how_to/growing_parameters.md), after pending
+    /// steps. The state of a new row begins anew. If they return an error, nothing has changed.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gradstep::Error> {
+    /// # let config = r#"{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}"#;
+    /// let mut points = gradstep::Parameter::from_rows(config, 2, 3, &[0.0f32; 6])?;
+    /// points.append(&[1.0, 2.0, 3.0])?;
+    /// points.keep(&[true, false, true])?;
+    /// points.permute(&[1i64, 0])?;
+    /// points.reset(&[0i64])?;
+    /// assert_eq!((points.rows(), points.values()?), (2, &[1.0, 2.0, 3.0, 0.0, 0.0, 0.0][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn append(&mut self, values: &[T]) -> Result<(), Error> {
+        let (data, count) = (values.as_ptr().cast(), values.len() as u64);
+        call(|said| unsafe { sys::gradstep_parameter_append(self.c.as_ptr(), data, count, said) })?;
+        self.follow_rows(self.rows)
+    }
+
+    /// Keeps the rows whose element of the mask is true, in their order, and removes the others. See `append`.
+    pub fn keep(&mut self, mask: &[bool]) -> Result<(), Error> {
+        let rows = mask.len() as u64; // a bool is a byte that is 0 or 1
+        call(|said| unsafe { sys::gradstep_parameter_keep(self.c.as_ptr(), mask.as_ptr().cast(), rows, said) })?;
+        self.follow_rows(mask.iter().filter(|keeps| **keeps).count())
+    }
+
+    /// Puts the rows in another order: row i becomes what was row `order[i]`. See `append`.
+    pub fn permute<I: RowId>(&mut self, order: &[I]) -> Result<(), Error> {
+        let (data, rows) = (order.as_ptr().cast(), order.len() as u64);
+        call(|said| unsafe { sys::gradstep_parameter_permute(self.c.as_ptr(), data, I::DTYPE, rows, said) })
+    }
+
+    // Rows and width after a change of rows; `rows_of_nothing` is the number of rows of width 0.
+    fn follow_rows(&mut self, rows_of_nothing: usize) -> Result<(), Error> {
+        let count = self.values()?.len();
+        if !self.has_rows {
+            self.width = count;
+        } else {
+            self.rows = count.checked_div(self.width).unwrap_or(rows_of_nothing);
+        }
+        Ok(())
+    }
+
+    /// This parameter for functions that may step and set it, and must not replace it.
+    pub(crate) fn lend(&mut self) -> Parameter<T, Borrowed<'_>> {
+        Parameter {
+            c: Handle {
+                c: self.c.c,
+                is_owned: false,
+            },
+            width: self.width,
+            rows: self.rows,
+            has_rows: self.has_rows,
+            executor: None,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<'a, T: Element> Parameter<T, Borrowed<'a>> {
+    /// The parameter of a handle that the library keeps for 'a, during which nothing else uses it.
+    pub(crate) fn borrowed(c: NonNull<sys::gradstep_parameter>) -> Result<Self, Error> {
+        let mut dtype = 0;
+        call(|said| unsafe { sys::gradstep_parameter_dtype(c.as_ptr(), &mut dtype, said) })?;
+        if dtype != T::DTYPE {
+            let (given, name) = (name_of_dtype(dtype), name_of_dtype(T::DTYPE));
+            let element = name_of_element::<T>();
+            let sentence = format!("type: {given} is not the type of a Parameter<{element}>; expected {name}");
+            return Err(Error::new(Code::BadConfig, sentence));
+        }
+        let mut parameter = Parameter {
+            c: Handle { c, is_owned: false },
+            width: 0,
+            rows: 1,
+            has_rows: false,
+            executor: None,
+            of: PhantomData,
+        };
+        parameter.width = parameter.values()?.len();
+        Ok(parameter)
+    }
+}
+
+impl<T: Element, O: Ownership> Parameter<T, O> {
     /// Returns the number of rows; 1 after `new`.
     pub fn rows(&self) -> usize {
         self.rows
@@ -205,16 +325,6 @@ impl<T: Element> Parameter<T> {
         })
     }
 
-    /// Uses your own threads from the next update on, instead of the `threads` of the configuration. `None`: uses `threads`
-    /// again.
-    pub fn set_executor(&mut self, executor: Option<&Executor>) -> Result<(), Error> {
-        Executor::with_handle(executor, |handle| {
-            call(|said| unsafe { sys::gradstep_parameter_set_executor(self.c.as_ptr(), handle, said) })
-        })?;
-        self.executor = executor.cloned();
-        Ok(())
-    }
-
     /// Returns this parameter with its gradient, for [`update_all`].
     pub fn with<'a>(&'a mut self, gradient: &'a [T]) -> Update<'a> {
         Update {
@@ -239,58 +349,10 @@ impl<T: Element> Parameter<T> {
         call(|said| unsafe { sys::gradstep_parameter_set_values(self.c.as_ptr(), data, count, said) })
     }
 
-    /// Adds rows with these values behind the others, while training goes on.
-    ///
-    /// `from_rows` and `zeros` define the rows; after `new`, `set_shape` does, or else each element is a row. Values, state and
-    /// averages follow their rows in `append`, `keep`, `permute` and `reset` (docs/how_to/growing_parameters.md), after pending
-    /// steps. The state of a new row begins anew. If they return an error, nothing has changed.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), gradstep::Error> {
-    /// # let config = r#"{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}"#;
-    /// let mut points = gradstep::Parameter::from_rows(config, 2, 3, &[0.0f32; 6])?;
-    /// points.append(&[1.0, 2.0, 3.0])?;
-    /// points.keep(&[true, false, true])?;
-    /// points.permute(&[1i64, 0])?;
-    /// points.reset(&[0i64])?;
-    /// assert_eq!((points.rows(), points.values()?), (2, &[1.0, 2.0, 3.0, 0.0, 0.0, 0.0][..]));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn append(&mut self, values: &[T]) -> Result<(), Error> {
-        let (data, count) = (values.as_ptr().cast(), values.len() as u64);
-        call(|said| unsafe { sys::gradstep_parameter_append(self.c.as_ptr(), data, count, said) })?;
-        self.follow_rows(self.rows)
-    }
-
-    /// Keeps the rows whose element of the mask is true, in their order, and removes the others. See `append`.
-    pub fn keep(&mut self, mask: &[bool]) -> Result<(), Error> {
-        let rows = mask.len() as u64; // a bool is a byte that is 0 or 1
-        call(|said| unsafe { sys::gradstep_parameter_keep(self.c.as_ptr(), mask.as_ptr().cast(), rows, said) })?;
-        self.follow_rows(mask.iter().filter(|keeps| **keeps).count())
-    }
-
-    /// Puts the rows in another order: row i becomes what was row `order[i]`. See `append`.
-    pub fn permute<I: RowId>(&mut self, order: &[I]) -> Result<(), Error> {
-        let (data, rows) = (order.as_ptr().cast(), order.len() as u64);
-        call(|said| unsafe { sys::gradstep_parameter_permute(self.c.as_ptr(), data, I::DTYPE, rows, said) })
-    }
-
     /// Lets the state of the rows in `ids` begin anew. The values stay. See `append`.
     pub fn reset<I: RowId>(&mut self, ids: &[I]) -> Result<(), Error> {
         let (data, count) = (ids.as_ptr().cast(), ids.len() as u64);
         call(|said| unsafe { sys::gradstep_parameter_reset(self.c.as_ptr(), data, I::DTYPE, count, said) })
-    }
-
-    // Rows and width after a change of rows; `rows_of_nothing` is the number of rows of width 0.
-    fn follow_rows(&mut self, rows_of_nothing: usize) -> Result<(), Error> {
-        let count = self.values()?.len();
-        if !self.has_rows {
-            self.width = count;
-        } else {
-            self.rows = count.checked_div(self.width).unwrap_or(rows_of_nothing);
-        }
-        Ok(())
     }
 
     /// Copies the rows in `ids` to `out`, in this order, with all pending steps applied. `out` has `ids.len() * width` elements.
@@ -507,8 +569,8 @@ pub(crate) mod sealed {
     }
 }
 
-impl<T: Element> AnyParameter for Parameter<T> {}
-impl<T: Element> sealed::Handle for Parameter<T> {
+impl<T: Element, O: Ownership> AnyParameter for Parameter<T, O> {}
+impl<T: Element, O: Ownership> sealed::Handle for Parameter<T, O> {
     fn handle(&self) -> *mut sys::gradstep_parameter {
         self.c.as_ptr()
     }

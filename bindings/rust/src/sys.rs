@@ -54,6 +54,7 @@ pub const GRADSTEP_FEATURE_FILES: i32 = 2;
 pub const GRADSTEP_FEATURE_COMPRESSION: i32 = 4;
 pub const GRADSTEP_FEATURE_CATCH_UP: i32 = 8;
 pub const GRADSTEP_FEATURE_TABLES: i32 = 16;
+pub const GRADSTEP_FEATURE_SERVERS: i32 = 32;
 
 #[repr(C)]
 pub struct gradstep_error {
@@ -156,6 +157,55 @@ pub struct gradstep_row {
 }
 
 #[repr(C)]
+pub struct gradstep_transport {
+    pub struct_size: u32,
+    pub rank: i32,
+    pub ranks: i32,
+    pub concurrent: i32,
+    pub timeout_ms: i64,
+    pub send: gradstep_send,
+    pub receive: gradstep_receive,
+    pub host: *mut c_void,
+}
+
+#[repr(C)]
+pub struct gradstep_server_info {
+    pub struct_size: u32,
+    pub finished: i32,
+    pub tensors: u64,
+    pub pushes: u64,
+    pub staleness: f64,
+}
+
+#[repr(C)]
+pub struct gradstep_message {
+    pub struct_size: u32,
+    pub to: i32,
+    pub bytes: *const c_void,
+    pub size: u64,
+}
+
+#[repr(C)]
+pub struct gradstep_worker_options {
+    pub struct_size: u32,
+    pub num_servers: i32,
+    pub max_in_flight: u64,
+    pub max_kept: u64,
+    pub check_elements: i32,
+    pub job: u32,
+}
+
+#[repr(C)]
+pub struct gradstep_worker_info {
+    pub struct_size: u32,
+    pub stopped: i32,
+    pub workers: u64,
+    pub position: u64,
+    pub applied: u64,
+    pub durable: u64,
+}
+
+#[repr(C)]
 pub struct gradstep_parameter {
     _private: [u8; 0],
 }
@@ -175,12 +225,33 @@ pub struct gradstep_updater {
 pub struct gradstep_executor {
     _private: [u8; 0],
 }
+#[repr(C)]
+pub struct gradstep_inbox {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub struct gradstep_server {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub struct gradstep_worker {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub struct gradstep_geo {
+    _private: [u8; 0],
+}
 
 pub type gradstep_work = Option<unsafe extern "C" fn(task: *mut c_void, part: u64)>;
 pub type gradstep_run =
     Option<unsafe extern "C" fn(host: *mut c_void, parts: u64, work: gradstep_work, task: *mut c_void)>;
 pub type gradstep_row_test = Option<unsafe extern "C" fn(host: *mut c_void, row: *const gradstep_row) -> i32>;
 pub type gradstep_row_score = Option<unsafe extern "C" fn(host: *mut c_void, row: *const gradstep_row) -> f64>;
+pub type gradstep_send =
+    Option<unsafe extern "C" fn(host: *mut c_void, to: i32, bytes: *const c_void, size: u64) -> i32>;
+pub type gradstep_receive =
+    Option<unsafe extern "C" fn(host: *mut c_void, milliseconds: i64, inbox: *mut gradstep_inbox) -> i32>;
+pub type gradstep_task = Option<unsafe extern "C" fn(host: *mut c_void, server: *mut gradstep_server) -> i32>;
 
 extern "C" {
     pub fn gradstep_abi_version() -> u32;
@@ -326,6 +397,11 @@ extern "C" {
         parameter: *mut gradstep_parameter,
         extents: *const u64,
         dimensions: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_dtype(
+        parameter: *const gradstep_parameter,
+        dtype: *mut i32,
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_parameter_clock(
@@ -701,6 +777,154 @@ extern "C" {
         keys: *mut u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_inbox_allocate(inbox: *mut gradstep_inbox, from: i32, size: u64) -> *mut c_void;
+    pub fn gradstep_server_create(
+        config: *const c_char,
+        config_bytes: usize,
+        rank: i32,
+        ranks: i32,
+        out: *mut *mut gradstep_server,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_describe(
+        server: *const gradstep_server,
+        info: *mut gradstep_server_info,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_table(
+        server: *mut gradstep_server,
+        name: *const c_char,
+        out: *mut *mut gradstep_table,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_parameter(
+        server: *mut gradstep_server,
+        name: *const c_char,
+        out: *mut *mut gradstep_parameter,
+        first: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_begin(
+        server: *mut gradstep_server,
+        count: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_handle(
+        server: *mut gradstep_server,
+        from: i32,
+        bytes: *const c_void,
+        size: u64,
+        count: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_message(
+        server: *const gradstep_server,
+        index: u64,
+        message: *mut gradstep_message,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_run(
+        server: *mut gradstep_server,
+        transport: *const gradstep_transport,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_after_every(
+        server: *mut gradstep_server,
+        pushes: u64,
+        task: gradstep_task,
+        host: *mut c_void,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_checkpoint(
+        server: *mut gradstep_server,
+        path: *const c_char,
+        every: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_save_file(
+        server: *mut gradstep_server,
+        path: *const c_char,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_load_file(
+        server: *mut gradstep_server,
+        path: *const c_char,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_server_reopen(server: *mut gradstep_server, error: *mut gradstep_error) -> gradstep_status;
+    pub fn gradstep_server_release(server: *mut gradstep_server);
+    pub fn gradstep_worker_create(
+        transport: *const gradstep_transport,
+        options: *const gradstep_worker_options,
+        out: *mut *mut gradstep_worker,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_worker_describe(
+        worker: *const gradstep_worker,
+        info: *mut gradstep_worker_info,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_worker_size(
+        worker: *mut gradstep_worker,
+        name: *const c_char,
+        count: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_worker_pull(
+        worker: *mut gradstep_worker,
+        name: *const c_char,
+        dtype: i32,
+        out: *mut c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_worker_pull_rows(
+        worker: *mut gradstep_worker,
+        name: *const c_char,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        dtype: i32,
+        out: *mut c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_worker_push(
+        worker: *mut gradstep_worker,
+        name: *const c_char,
+        dtype: i32,
+        gradient: *const c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_worker_push_rows(
+        worker: *mut gradstep_worker,
+        name: *const c_char,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        dtype: i32,
+        gradient_rows: *const c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_worker_barrier(worker: *mut gradstep_worker, error: *mut gradstep_error) -> gradstep_status;
+    pub fn gradstep_worker_go_on_from(
+        worker: *mut gradstep_worker,
+        position: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_worker_stop(worker: *mut gradstep_worker, error: *mut gradstep_error) -> gradstep_status;
+    pub fn gradstep_worker_release(worker: *mut gradstep_worker);
+    pub fn gradstep_geo_create(
+        worker: *mut gradstep_worker,
+        name: *const c_char,
+        parameter: *mut gradstep_parameter,
+        out: *mut *mut gradstep_geo,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_geo_exchange(geo: *mut gradstep_geo, error: *mut gradstep_error) -> gradstep_status;
+    pub fn gradstep_geo_release(geo: *mut gradstep_geo);
     pub fn gradstep_updater_create(
         config: *const c_char,
         config_bytes: usize,

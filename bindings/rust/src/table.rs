@@ -1,6 +1,7 @@
 use crate::element::{name_of_dtype, name_of_element, size_of_dtype};
 use crate::error::{call, made};
 use crate::files::{file_names, path_in_c, with_options};
+use crate::ownership::{Borrowed, Owned, Ownership};
 use crate::parameter::ShownConfig;
 use crate::text::{read_state, read_text};
 use crate::{sys, Clock, Code, Element, Error, Executor, LoadOptions, LoadReport, RowId, StepOptions};
@@ -31,11 +32,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Ids are `i32`, `i64` or `u64`. For `u32` the code of the error is `Code::BadValue`. There is no `Clone`; use `save` and `load`
 /// to copy the state. A table is `Send` and not `Sync`. For several threads use a [`SharedTable`].
 ///
-/// The parameter `K` is [`Numbered`], or [`Keyed`] for a `KeyedTable`.
-pub struct Table<T: Element, K: RowKind = Numbered> {
+/// The parameter `K` is [`Numbered`], or [`Keyed`] for a `KeyedTable`. `O` is [`Owned`], or [`Borrowed`] for a table of a server,
+/// which has no `grow`, `append`, `keep`, `permute` and `set_executor`.
+pub struct Table<T: Element, K: RowKind = Numbered, O: Ownership = Owned> {
     handle: Arc<Handle>,
     width: usize,
-    of: PhantomData<Cell<(T, K)>>, // not Sync: only one thread can use a table without "concurrent"
+    of: PhantomData<Cell<(T, K, O)>>, // not Sync: only one thread can use a table without "concurrent"
 }
 
 pub(crate) mod sealed {
@@ -72,6 +74,7 @@ impl sealed::Rows for Keyed {
 
 struct Handle {
     c: NonNull<sys::gradstep_table>,
+    is_owned: bool,
     executor: Mutex<Option<Executor>>, // kept alive, because the library calls it
 }
 
@@ -82,11 +85,13 @@ unsafe impl Sync for Handle {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        unsafe { sys::gradstep_table_release(self.c.as_ptr()) }
+        if self.is_owned {
+            unsafe { sys::gradstep_table_release(self.c.as_ptr()) }
+        }
     }
 }
 
-impl<T: Element, K: RowKind> fmt::Debug for Table<T, K> {
+impl<T: Element, K: RowKind, O: Ownership> fmt::Debug for Table<T, K, O> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_struct(K::TYPE)
             .field("element", &format_args!("{}", name_of_element::<T>()))
@@ -117,8 +122,33 @@ impl<T: Element, K: RowKind> Table<T, K> {
     pub fn new(config: &str) -> Result<Self, Error> {
         let mut out = null_mut();
         call(|said| unsafe { sys::gradstep_table_create(config.as_ptr().cast(), config.len(), &mut out, said) })?;
+        Self::of_handle(made(out, K::TYPE)?)
+    }
+
+    /// Uses your own threads from the next update on, instead of the `threads` of the configuration. `None`: uses `threads`
+    /// again. Updates of a [`SharedTable`] run on the threads that call.
+    pub fn set_executor(&mut self, executor: Option<&Executor>) -> Result<(), Error> {
+        let mut kept = self.handle.executor.lock().unwrap_or_else(PoisonError::into_inner);
+        Executor::with_handle(executor, |handle| {
+            call(|said| unsafe { sys::gradstep_table_set_executor(self.c(), handle, said) })
+        })?;
+        *kept = executor.cloned();
+        Ok(())
+    }
+}
+
+impl<'a, T: Element, K: RowKind> Table<T, K, Borrowed<'a>> {
+    /// The table of a handle that the library keeps for 'a, during which nothing else uses it.
+    pub(crate) fn borrowed(c: NonNull<sys::gradstep_table>) -> Result<Self, Error> {
+        Self::of_handle(c)
+    }
+}
+
+impl<T: Element, K: RowKind, O: Ownership> Table<T, K, O> {
+    fn of_handle(c: NonNull<sys::gradstep_table>) -> Result<Self, Error> {
         let handle = Handle {
-            c: made(out, K::TYPE)?,
+            c,
+            is_owned: O::IS_OWNED,
             executor: Mutex::new(None),
         };
         let mut table = Table {
@@ -269,17 +299,6 @@ impl<T: Element, K: RowKind> Table<T, K> {
         Ok(Clock::from_c(&now))
     }
 
-    /// Uses your own threads from the next update on, instead of the `threads` of the configuration. `None`: uses `threads`
-    /// again. Updates of a [`SharedTable`] run on the threads that call.
-    pub fn set_executor(&mut self, executor: Option<&Executor>) -> Result<(), Error> {
-        let mut kept = self.handle.executor.lock().unwrap_or_else(PoisonError::into_inner);
-        Executor::with_handle(executor, |handle| {
-            call(|said| unsafe { sys::gradstep_table_set_executor(self.c(), handle, said) })
-        })?;
-        *kept = executor.cloned();
-        Ok(())
-    }
-
     /// Serializes values, state, pending steps and clock, with a checksum, so that a run can resume bit for bit. It does not
     /// include the configuration.
     pub fn save(&self) -> Result<Vec<u8>, Error> {
@@ -330,7 +349,7 @@ impl<T: Element, K: RowKind> Table<T, K> {
     }
 }
 
-impl<T: Element> Table<T> {
+impl<T: Element, O: Ownership> Table<T, Numbered, O> {
     /// Sets the rows in `ids` to values, for example pretrained ones: `ids.len() * width` elements. State that contains weights
     /// follows the new values. Moments and the clock do not change.
     pub fn set_rows<I: RowId>(&mut self, ids: &[I], values: &[T]) -> Result<(), Error> {
@@ -340,7 +359,9 @@ impl<T: Element> Table<T> {
             sys::gradstep_table_set_rows(self.c(), names, I::DTYPE, id_count, data, count, said)
         })
     }
+}
 
+impl<T: Element> Table<T> {
     /// Adds rows with initial values, up to `rows` in total. If the table has more rows, the code of the error is
     /// `Code::BadValue`.
     pub fn grow(&mut self, rows: usize) -> Result<(), Error> {

@@ -17,6 +17,8 @@ macro_rules! has_not {
 
 #[path = "gradstep/keyed_tables.rs"]
 mod keyed_tables;
+#[path = "gradstep/servers.rs"]
+mod servers;
 #[path = "gradstep/tables.rs"]
 mod tables;
 
