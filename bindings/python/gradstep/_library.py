@@ -357,6 +357,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "parameter_update_rows": (_at, _at, _ints, _longs, _at, _longs, _at),
     "parameters_update": (_at, _at, _at, _longs, _at),
     "parameter_values": (_at, _at, _at),
+    "parameter_dtype": (_at, _at),
     "parameter_set_values": (_at, _at, _longs),
     "parameter_append": (_at, _at, _longs),
     "parameter_keep": (_at, _at, _longs),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import threading
 from collections.abc import Callable
@@ -187,7 +186,6 @@ class Server(_Rank):
         numbers = _number(rank, "rank", 2**31), _number(ranks, "ranks", 2**31)
         check(library.gradstep_server_create(text, len(text), *numbers, ctypes.byref(out), ctypes.byref(failure)), failure)
         super().__init__(out.value or 0, _Callbacks())
-        self._tensors = json.loads(text)["tensors"]
         self._tasks: list[Any] = []  # functions of C, which the library calls
 
     def run(self, transport: Transport) -> None:
@@ -261,10 +259,12 @@ class Server(_Rank):
         """
         out = ctypes.c_void_p()
         self._call("parameter", _name(name), ctypes.byref(out), None)
-        handle, data, count, failure = LentHandle(out.value or 0, self._open()), ctypes.c_void_p(), ctypes.c_uint64(), new_error()
+        handle, failure = LentHandle(out.value or 0, self._open()), new_error()
+        data, count, code = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_int32()
         address, size = ctypes.byref(data), ctypes.byref(count)
         check(library.gradstep_parameter_values(handle.address, address, size, ctypes.byref(failure)), failure)
-        return Parameter._lent(handle, count.value, _arrays.dtype_of(self._tensors[name].get("type", "float32")))
+        check(library.gradstep_parameter_dtype(handle.address, ctypes.byref(code), ctypes.byref(failure)), failure)
+        return Parameter._lent(handle, count.value, _arrays.dtype_of_code(code.value))
 
     def first_element(self, name: str) -> int:
         """Returns the number of the element of the whole parameter with which `parameter(name)` begins: 0 if it has no shards."""
