@@ -10,6 +10,106 @@
 using namespace gradstep::c;
 using gradstep::any_keyed_table, gradstep::any_span, gradstep::any_table;
 
+namespace {
+
+gradstep::detail::table_kernels& kernels_of(any_table& table) { return table.core().kernels(); }
+gradstep::detail::table_kernels& kernels_of(any_keyed_table& table) { return table.core().stored.kernels(); }
+
+// A table of rows by number or by key, of one thread or of several.
+template <class Table, class Configuration> class held_rows {
+public:
+    explicit held_rows(Configuration from) : config_(std::move(from)) {
+        auto own = config_; // without what the handle has itself
+        own.optimizer.options.threads = 1;
+        own.concurrent = false;
+        own.type = storage_of(static_cast<std::int32_t>(own.type), own.optimizer.policies);
+        Table table(own);
+        if (config_.concurrent && !gradstep::detail::any_table_kernels::concurrent(kernels_of(table)))
+            gradstep::detail::fail<gradstep::value_error>({is_keyed ? "keyed_table" : "table", ".concurrent"},
+                                                          {"true, and rows that catch up by replay have one thread"},
+                                                          {"exact or touch_only"});
+        type_ = own.type;
+        if (config_.concurrent) shared_.emplace(std::move(table));
+        else own_.emplace(std::move(table));
+        pool_ = threads_for(config_.optimizer.options.threads);
+        if (own_) own_->use_threads(executor());
+    }
+    static constexpr bool is_keyed = std::is_same_v<Table, any_keyed_table>;
+
+    // f(table), for functions of one thread. A concurrent table has an executor only then: other
+    // calls hold locks, for which a pool of the host could wait in vain.
+    template <class F> decltype(auto) alone(F const& f) {
+        if (!shared_) return f(*own_);
+        return shared_->alone([&](Table& table) -> decltype(auto) {
+            gradstep::detail::rollback_guard const by_caller(
+                [&] { table.use_threads(gradstep::detail::callers_thread()); });
+            table.use_threads(executor());
+            return f(table);
+        });
+    }
+    // f(table) or f(striped table), for functions of several threads.
+    template <class F> decltype(auto) call(F const& f) { return shared_ ? f(*shared_) : f(*own_); }
+
+    void set_executor(std::shared_ptr<threads> given) {
+        alone([&](Table& table) { // those before stay until the table uses the others
+            given_.swap(given);
+            table.use_threads(executor());
+        });
+    }
+    // The configuration of a table as it is now.
+    Configuration config(Table const& of) const {
+        auto out = config_;
+        if constexpr (!is_keyed) out.rows = of.num_rows();
+        if (of.options().id < std::uint64_t{1} << 53) out.options.id = of.options().id;
+        return out;
+    }
+    Configuration const& given_config() const { return config_; }
+    // Memory of the caller's, of the type of the values: C has no type that says whether a gradient
+    // may be written.
+    any_span span(void const* data, std::uint64_t count) const {
+        return {type_, const_cast<void*>(data), static_cast<std::size_t>(count)};
+    }
+
+    gradstep::bag_options bags(gradstep_bag_options const* options, std::uint64_t ids) const {
+        gradstep_bag_options const given =
+            known_part(options, gradstep_bag_options(GRADSTEP_BAG_OPTIONS_INIT), "gradstep_bag_options");
+        if (given.mode != GRADSTEP_BAG_SUM && given.mode != GRADSTEP_BAG_MEAN)
+            refuse(GRADSTEP_BAD_VALUE, {"bag_options.mode"}, {given.mode, " is out of range"},
+                   {"GRADSTEP_BAG_SUM or GRADSTEP_BAG_MEAN"});
+        gradstep::bag_options out;
+        if (given.mode == GRADSTEP_BAG_MEAN) out.mode = gradstep::bag_mode::mean;
+        auto const weights = [&]<class T>(T const* data) {
+            if (!gradstep::detail::is_aligned(data, gradstep::scalar_of<T>()))
+                gradstep::detail::refuse_alignment("weights", gradstep::scalar_of<T>());
+            out.weights = std::span<T const>(data, static_cast<std::size_t>(ids));
+        };
+        if (given.weights == nullptr) return out;
+        if (type_ == gradstep::scalar::float64) weights(static_cast<double const*>(given.weights));
+        else weights(static_cast<float const*>(given.weights));
+        return out;
+    }
+
+private:
+    gradstep::detail::executor_reference executor() const {
+        auto const& now = given_ != nullptr ? given_ : pool_;
+        return now != nullptr ? now->reference() : gradstep::detail::callers_thread();
+    }
+
+    Configuration config_;
+    gradstep::scalar type_;                 // of the values: signed for unsigned integers
+    std::shared_ptr<threads> pool_, given_; // of the configuration, of the host
+    std::optional<Table> own_;
+    std::optional<gradstep::striped<Table>> shared_;
+};
+using held_table = std::variant<held_rows<any_table, gradstep::table_configuration>,
+                                held_rows<any_keyed_table, gradstep::keyed_table_configuration>>;
+
+} // namespace
+
+struct gradstep_table : shell<held_table> {
+    static constexpr std::uint64_t living = 0x6772616473746574;
+    static constexpr char const* kind = "table";
+};
 struct gradstep_bytes : shell<std::vector<std::byte>> {
     static constexpr std::uint64_t living = 0x6772616473746562;
     static constexpr char const* kind = "gradstep_bytes";
@@ -139,13 +239,14 @@ gradstep_status gradstep_table_update(gradstep_table* table, const void* ids, in
 
 gradstep_status gradstep_table_update_bags(gradstep_table* table, const void* ids, int32_t id_dtype, uint64_t id_count,
                                            const void* offsets, uint64_t bag_count, const void* bag_rows,
-                                           uint64_t count, const gradstep_step_options* options,
-                                           gradstep_error* error) {
+                                           uint64_t count, const gradstep_bag_options* bags,
+                                           const gradstep_step_options* options, gradstep_error* error) {
     return with(table, error, [&](auto& own) {
         auto const which = ids_of(ids, id_dtype, id_count), begins = ids_of(offsets, id_dtype, bag_count, "offsets");
         require(bag_rows, "bag_rows", count);
         auto const how = options_of(options);
-        own.call([&](auto& of) { of.update(which, begins, own.span(bag_rows, count), how); });
+        auto const pooling = own.bags(bags, id_count);
+        own.call([&](auto& of) { of.update(which, begins, own.span(bag_rows, count), how, pooling); });
     });
 }
 
@@ -155,6 +256,17 @@ gradstep_status gradstep_table_rows(const gradstep_table* table, const void* ids
         auto const which = ids_of(ids, id_dtype, id_count);
         require(out, "out", count);
         own.call([&](auto const& of) { of.rows(which, own.span(out, count)); });
+    });
+}
+
+gradstep_status gradstep_table_bags(const gradstep_table* table, const void* ids, int32_t id_dtype, uint64_t id_count,
+                                    const void* offsets, uint64_t bag_count, const gradstep_bag_options* bags,
+                                    void* out, uint64_t count, gradstep_error* error) {
+    return with(table, error, [&](auto& own) {
+        auto const which = ids_of(ids, id_dtype, id_count), begins = ids_of(offsets, id_dtype, bag_count, "offsets");
+        require(out, "out", count);
+        auto const pooling = own.bags(bags, id_count);
+        own.call([&](auto const& of) { of.bags(which, begins, own.span(out, count), pooling); });
     });
 }
 

@@ -106,13 +106,20 @@ func ExampleTable() {
 		log.Fatal(err)
 	}
 	// Bag 0 contains the ids 7 and 8, and bag 1 the id 9. Each bag has a gradient row.
-	if err := table.UpdateBags([]int64{7, 8, 9}, []int64{0, 2}, []float32{1, 1, -1, -1}); err != nil {
+	bags := gradstep.Bags[int64]{IDs: []int64{7, 8, 9}, Offsets: []int64{0, 2}}
+	if err := table.UpdateBags(bags, []float32{1, 1, -1, -1}); err != nil {
+		log.Fatal(err)
+	}
+	// Pools the rows of each bag: the mean, with a weight for each id.
+	bags.Weights, bags.Mean = []float32{1, 3, 2}, true
+	pooled := make([]float32, 4)
+	if err := table.BagsInto(pooled, bags); err != nil {
 		log.Fatal(err)
 	}
 	row, err := table.Row(9)
 	// [table]
-	fmt.Println(row, err)
-	// Output: [0.5 0.5] <nil>
+	fmt.Println(row, pooled[2:], err)
+	// Output: [0.5 0.5] [1 1] <nil>
 }
 
 func ExampleKeyedTable() {

@@ -64,8 +64,13 @@ func TestKeyedTableIsATable(t *testing.T) {
 			gradients := values(len(ids)*width, func(i float64) float64 { return math.Sin(i * float64(step+1)) })
 			check(t, table.Update(ids, gradients, RateScale(0.5), Samples(4)))
 			check(t, keyed.Update(ids, gradients, RateScale(0.5), Samples(4)))
-			check(t, table.UpdateBags(ids, []uint64{0, 2}, gradients[:2*width]))
-			check(t, keyed.UpdateBags(ids, []uint64{0, 2}, gradients[:2*width]))
+			bags := Bags[uint64]{IDs: ids, Offsets: []uint64{0, 2}}
+			check(t, table.UpdateBags(bags, gradients[:2*width]))
+			check(t, keyed.UpdateBags(bags, gradients[:2*width]))
+			pooled, same := make([]float32, 2*width), make([]float32, 2*width)
+			check(t, table.BagsInto(pooled, bags))
+			check(t, keyed.BagsInto(same, bags))
+			equal(t, same, pooled)
 		}
 		compare := func() {
 			t.Helper()
@@ -305,7 +310,7 @@ func TestConcurrentKeyedTable(t *testing.T) {
 				if step%2 == 0 {
 					errs = append(errs, table.Update(keys, []float32{-1, -1, -1, -1, -1, -1}))
 				} else {
-					errs = append(errs, table.UpdateBags(keys, []uint64{0}, []float32{-1, -1}))
+					errs = append(errs, table.UpdateBags(Bags[uint64]{IDs: keys, Offsets: []uint64{0}}, []float32{-1, -1}))
 				}
 				if out[0] != out[1] {
 					errs = append(errs, fmt.Errorf("a row in the middle of a step: %v", out))

@@ -9,10 +9,18 @@ static gradstep_status table_update(uintptr_t table, const uint8_t* ids, int32_t
                                     uint64_t count, const gradstep_step_options* options, gradstep_error* error) {
     return gradstep_table_update(TABLE, ids, id_dtype, id_count, gradients, count, options, error);
 }
+// The options of bags are made here: in memory of Go they would contain a Go pointer.
 static gradstep_status table_update_bags(uintptr_t table, const uint8_t* ids, int32_t id_dtype, uint64_t id_count, const uint8_t* offsets,
-                                         uint64_t bag_count, const uint8_t* bag_rows, uint64_t count, const gradstep_step_options* options,
-                                         gradstep_error* error) {
-    return gradstep_table_update_bags(TABLE, ids, id_dtype, id_count, offsets, bag_count, bag_rows, count, options, error);
+                                         uint64_t bag_count, int32_t mode, const uint8_t* weights, const uint8_t* bag_rows,
+                                         uint64_t count, const gradstep_step_options* options, gradstep_error* error) {
+    gradstep_bag_options const bags = {sizeof bags, mode, weights};
+    return gradstep_table_update_bags(TABLE, ids, id_dtype, id_count, offsets, bag_count, bag_rows, count, &bags, options, error);
+}
+static gradstep_status table_bags(uintptr_t table, const uint8_t* ids, int32_t id_dtype, uint64_t id_count, const uint8_t* offsets,
+                                  uint64_t bag_count, int32_t mode, const uint8_t* weights, uint8_t* out, uint64_t count,
+                                  gradstep_error* error) {
+    gradstep_bag_options const bags = {sizeof bags, mode, weights};
+    return gradstep_table_bags(TABLE, ids, id_dtype, id_count, offsets, bag_count, &bags, out, count, error);
 }
 #define OF_IDS_AND_VALUES(name)                                                                                                   \
     static gradstep_status table_##name(uintptr_t table, const uint8_t* ids, int32_t id_dtype, uint64_t id_count, uint8_t* values, \
@@ -60,7 +68,7 @@ type ID interface{ int32 | int64 | uint64 }
 //	err = table.Update(ids, gradients)
 //
 // With "concurrent": true in "table", any number of goroutines can call all methods except Close at the same time. Update,
-// UpdateBags, RowsInto and Row then run together, and no update is lost. Every other method waits until no call runs. Without it, a
+// UpdateBags, RowsInto, BagsInto and Row then run together, and no update is lost. Every other method waits until no call runs. Without it, a
 // table is not safe for concurrent use, except that several goroutines can call RowsInto and Row while no other method runs.
 //
 // Values, state and averages follow their rows in Append, Keep and Permute. If a method returns an error, nothing has changed. A
@@ -207,8 +215,8 @@ func (t *table[T, I]) Info() (TableInfo, error) {
 }
 
 // Update takes one step of the rows in ids. The slice gradients contains len(ids) * width elements, row by row. "duplicates"
-// decides about an id that appears several times: the row gets the sum or the mean of its gradients, or the code of the error is
-// BadValue ("unique"). Other rows do not change, unless the configuration has "catch_up": "exact" or "replay": then they get
+// decides about an id that appears several times: the row gets the sum, the mean or the last of its gradients, or the code of the
+// error is BadValue ("unique"). Other rows do not change, unless the configuration has "catch_up": "exact" or "replay": then they get
 // pending steps, which are applied when you update or read the row, or call Flush.
 func (t *table[T, I]) Update(ids []I, gradients []T, options ...Option) error {
 	return t.call(func(s *scratch) C.gradstep_status {
@@ -217,13 +225,62 @@ func (t *table[T, I]) Update(ids []I, gradients []T, options ...Option) error {
 	})
 }
 
-// UpdateBags takes one step of the rows in embedding bags. Bag b consists of ids[offsets[b]:offsets[b+1]]; the last bag ends at
-// len(ids). The offsets ascend from 0. The slice bagGradients contains len(offsets) * width elements: row b is the gradient of
-// every id in bag b.
-func (t *table[T, I]) UpdateBags(ids, offsets []I, bagGradients []T, options ...Option) error {
+// Bags are embedding bags. Bag b consists of IDs[Offsets[b]:Offsets[b+1]]; the last bag ends at len(IDs). The offsets ascend from 0,
+// and a bag can be empty.
+type Bags[I ID] struct {
+	IDs, Offsets []I
+	Weights      any  // a number for each id: a []float64 for a table of float64, else a []float32; nil: 1
+	Mean         bool // pools the mean of the rows instead of their sum: divides by the number of ids, without padding
+}
+
+// mode returns the mode of bags in C, and the address of their weights.
+func (bags *Bags[I]) mode(isFloat64 bool) (mode C.int32_t, weights *C.uint8_t, err error) {
+	if bags.Mean {
+		mode = C.GRADSTEP_BAG_MEAN
+	}
+	if bags.Weights == nil {
+		return mode, nil, nil
+	}
+	want := C.int32_t(C.GRADSTEP_FLOAT32)
+	if isFloat64 {
+		want = C.GRADSTEP_FLOAT64
+	}
+	dtype, count, weights := describe(bags.Weights)
+	if dtype != want {
+		return mode, nil, &Error{Code: UnsupportedType, Message: fmt.Sprintf(
+			"weights: are a %T; expected a []float64 for a table of float64, else a []float32", bags.Weights)}
+	}
+	if count != len(bags.IDs) {
+		return mode, nil, &Error{Code: BadSize, Message: fmt.Sprintf(
+			"weights: has %d elements; expected %d, one for each id", count, len(bags.IDs))}
+	}
+	return mode, weights, nil
+}
+
+// UpdateBags takes one step of the rows in embedding bags. The slice bagGradients contains len(bags.Offsets) * width elements: row b
+// is the gradient of every id in bag b, times the weight of the id.
+func (t *table[T, I]) UpdateBags(bags Bags[I], bagGradients []T, options ...Option) error {
+	mode, weights, err := bags.mode(dtypeOf[T]() == C.GRADSTEP_FLOAT64)
+	if err != nil {
+		return err
+	}
 	return t.call(func(s *scratch) C.gradstep_status {
-		return C.table_update_bags(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(offsets),
-			C.uint64_t(len(offsets)), bytesAt(bagGradients), C.uint64_t(len(bagGradients)), put(options, &s.options), &s.said)
+		return C.table_update_bags(t.handle(), bytesAt(bags.IDs), dtypeOf[I](), C.uint64_t(len(bags.IDs)), bytesAt(bags.Offsets),
+			C.uint64_t(len(bags.Offsets)), mode, weights, bytesAt(bagGradients), C.uint64_t(len(bagGradients)),
+			put(options, &s.options), &s.said)
+	})
+}
+
+// BagsInto pools the rows of embedding bags: it writes the sum or the mean of the rows of each bag, times their weights, with all
+// pending steps applied. The slice out has len(bags.Offsets) * width elements. Padding counts as absent, and a bag without ids gives 0.
+func (t *table[T, I]) BagsInto(out []T, bags Bags[I]) error {
+	mode, weights, err := bags.mode(dtypeOf[T]() == C.GRADSTEP_FLOAT64)
+	if err != nil {
+		return err
+	}
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.table_bags(t.handle(), bytesAt(bags.IDs), dtypeOf[I](), C.uint64_t(len(bags.IDs)), bytesAt(bags.Offsets),
+			C.uint64_t(len(bags.Offsets)), mode, weights, bytesAt(out), C.uint64_t(len(out)), &s.said)
 	})
 }
 

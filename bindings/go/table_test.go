@@ -98,14 +98,35 @@ func TestTableBags(t *testing.T) {
 	const keys = `"rows": 6, "width": 2, "ignore_id": 5`
 	bags, expanded := tableOf[int64](t, sgd, keys), tableOf[int64](t, sgd, keys)
 	gradients := []float32{1, 2, 3, 4, 5, 6}
-	check(t, bags.UpdateBags([]int64{0, 3, 5, 3}, []int64{0, 2, 2}, gradients, Samples(3))) // bag 1 is empty
+	three := Bags[int64]{IDs: []int64{0, 3, 5, 3}, Offsets: []int64{0, 2, 2}} // bag 1 is empty, and 5 is padding
+	check(t, bags.UpdateBags(three, gradients, Samples(3)))
 	check(t, expanded.Update([]int64{0, 3, 5, 3}, []float32{1, 2, 1, 2, 5, 6, 5, 6}, Samples(3)))
 	equal(t, rowsOf(t, bags), rowsOf(t, expanded))
 	equal(t, rowsOf(t, bags), []float32{-1, -2, 0, 0, 0, 0, -6, -8, 0, 0, 0, 0})
 	before := rowsOf(t, bags)
-	wants(t, bags.UpdateBags([]int64{0, 3}, []int64{1}, gradients[:2]), BadValue, "offsets")
-	wants(t, bags.UpdateBags([]int64{0, 3}, []int64{0}, gradients), BadSize)
+	wants(t, bags.UpdateBags(Bags[int64]{IDs: []int64{0, 3}, Offsets: []int64{1}}, gradients[:2]), BadValue, "offsets")
+	wants(t, bags.UpdateBags(Bags[int64]{IDs: []int64{0, 3}, Offsets: []int64{0}}, gradients), BadSize)
+	weighted := three
+	weighted.Weights = []float32{1, 2}
+	wants(t, bags.UpdateBags(weighted, gradients), BadSize, "weights")
+	weighted.Weights = []float64{1, 2, 3, 4}
+	wants(t, bags.UpdateBags(weighted, gradients), UnsupportedType, "float32")
+	out := make([]float32, 6)
+	wants(t, bags.BagsInto(out, weighted), UnsupportedType, "float32")
+	wants(t, bags.BagsInto(out[:5], three), BadSize)
 	equal(t, rowsOf(t, bags), before)
+
+	check(t, bags.BagsInto(out, three))
+	equal(t, out, []float32{-7, -10, 0, 0, -6, -8})
+	weighted.Weights, weighted.Mean = []float32{2, 4, 9, 0.5}, true
+	check(t, bags.BagsInto(out, weighted))
+	equal(t, out, []float32{-13, -18, 0, 0, -3, -4})
+	check(t, bags.UpdateBags(weighted, gradients))
+	equal(t, rowsOf(t, bags), []float32{-2, -4, 0, 0, 0, 0, -10.5, -15, 0, 0, 0, 0})
+	doubles := must[*Table[float64, int64]](t)(NewTable[float64, int64](`{` + sgd + `, "type": "float64", "table": {"rows": 6, "width": 1}}`))
+	two := Bags[int64]{IDs: []int64{1, 1}, Offsets: []int64{0}, Weights: []float64{0.5, 0.25}}
+	check(t, doubles.UpdateBags(two, []float64{4}))
+	equal(t, must[[]float64](t)(doubles.Row(1)), []float64{-3})
 }
 
 func TestTableOptions(t *testing.T) {
@@ -146,7 +167,7 @@ func TestConcurrentTable(t *testing.T) {
 				if k%2 == 0 {
 					err = table.Update(ids, ones, Samples(1))
 				} else {
-					err = table.UpdateBags(ids, []int64{0}, ones[:width], Samples(1))
+					err = table.UpdateBags(Bags[int64]{IDs: ids, Offsets: []int64{0}}, ones[:width], Samples(1))
 				}
 				if err == nil {
 					err = table.RowsInto(out, rows-1)
@@ -347,7 +368,7 @@ func TestRefusalsOfATable(t *testing.T) {
 	_, config := zero.Config()
 	_, state := zero.MarshalBinary()
 	_, report := zero.LoadFileWith("x", LoadOptions{})
-	for _, err := range []error{zero.Update(nil, nil), zero.UpdateBags(nil, nil, nil), zero.RowsInto(nil), zero.Grow(1), zero.Keep(nil),
+	for _, err := range []error{zero.Update(nil, nil), zero.UpdateBags(Bags[int64]{}, nil), zero.RowsInto(nil), zero.Grow(1), zero.Keep(nil),
 		zero.SaveFile("x"), zero.LoadFile("x"), zero.UnmarshalBinary(nil), row, averages, info, config, state, report} {
 		wants(t, err, BadHandle, "zero value", "NewTable")
 	}

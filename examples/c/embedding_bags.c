@@ -61,20 +61,20 @@ int main(void) {
         batch now;
         make_batch(&now);
         // [train]
-        float rows[documents * most_words * width], bag_gradients[documents * width];
-        check(gradstep_table_rows(table, now.ids, GRADSTEP_INT64, now.count, rows, now.count * width, &error));
+        float sums[documents * width], bag_gradients[documents * width];
+        check(gradstep_table_bags(table, now.ids, GRADSTEP_INT64, now.count, now.offsets, documents, NULL, sums,
+                                  documents * width, &error));
         loss = 0;
         for (uint64_t b = 0; b < documents; ++b) {
-            uint64_t const end = b + 1 < documents ? (uint64_t)now.offsets[b + 1] : now.count;
             float score = 0;
-            for (uint64_t k = (uint64_t)now.offsets[b] * width; k < end * width; ++k) score += rows[k];
+            for (uint64_t j = 0; j < width; ++j) score += sums[b * width + j];
             float const probability = 1.0f / (1.0f + expf(-score));
             for (uint64_t j = 0; j < width; ++j) bag_gradients[b * width + j] = probability - now.label[b];
             loss -= log(now.label[b] == 1.0f ? probability : 1.0 - probability) / documents;
         }
         // One gradient for all words of a document. A word of several documents gets their sum.
         check(gradstep_table_update_bags(table, now.ids, GRADSTEP_INT64, now.count, now.offsets, documents,
-                                         bag_gradients, documents * width, NULL, &error));
+                                         bag_gradients, documents * width, NULL, NULL, &error));
         // [train]
         if (t == 1 || t % 50 == 0) printf("step %3d  loss %.4f\n", t, loss);
     }

@@ -9,6 +9,7 @@
 #include <gradstep/c/gradstep.h>
 #include <gradstep/number/bfloat16.hpp>
 #include <gradstep/number/float16.hpp>
+#include <gradstep/rows/bag_options.hpp>
 
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
@@ -38,6 +39,14 @@ template <> constexpr std::int32_t dtype_of<std::int32_t>() { return GRADSTEP_IN
 template <> constexpr std::int32_t dtype_of<std::uint32_t>() { return GRADSTEP_UINT32; }
 template <> constexpr std::int32_t dtype_of<std::int64_t>() { return GRADSTEP_INT64; }
 template <> constexpr std::int32_t dtype_of<std::uint64_t>() { return GRADSTEP_UINT64; }
+
+/// The options of C++ in C.
+inline gradstep_bag_options bag_options_of(gradstep::bag_options const& how) {
+    gradstep_bag_options out = GRADSTEP_BAG_OPTIONS_INIT;
+    out.mode = how.mode == gradstep::bag_mode::mean ? GRADSTEP_BAG_MEAN : GRADSTEP_BAG_SUM;
+    out.weights = how.weights.data();
+    return out;
+}
 
 /// A call that has to succeed: `ok([&](gradstep_error* e) { return gradstep_...(..., e); })`.
 template <class F> void ok(F const& call) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,10 +49,19 @@ struct c_table {
                                          e);
         });
     }
-    void update(keys64 const& keys, keys64 const& offsets, std::vector<float> const& g) const {
+    void update(keys64 const& keys, keys64 const& offsets, std::vector<float> const& g, gs::step_options const& = {},
+                gs::bag_options const& how = {}) const {
         ok([&](gradstep_error* e) {
+            gradstep_bag_options const bags = bag_options_of(how);
             return gradstep_table_update_bags(handle, keys.data(), GRADSTEP_UINT64, keys.size(), offsets.data(),
-                                              offsets.size(), g.data(), g.size(), nullptr, e);
+                                              offsets.size(), g.data(), g.size(), &bags, nullptr, e);
+        });
+    }
+    void bags(keys64 const& keys, keys64 const& offsets, std::vector<float>& out, gs::bag_options const& how) const {
+        ok([&](gradstep_error* e) {
+            gradstep_bag_options const bags = bag_options_of(how);
+            return gradstep_table_bags(handle, keys.data(), GRADSTEP_UINT64, keys.size(), offsets.data(),
+                                       offsets.size(), &bags, out.data(), out.size(), e);
         });
     }
     void rows(keys64 const& keys, std::vector<float>& out) const {
@@ -132,6 +142,13 @@ TEST_CASE("A table of keys of the C library has the bits, the files and the chan
         table.update(keys, g);
         expected.update(keys, bags, pooled);
         table.update(keys, bags, pooled);
+        std::span const weights = std::span(g).first(keys.size());
+        expected.update(keys, bags, pooled, {}, {gs::bag_mode::mean, weights});
+        table.update(keys, bags, pooled, {}, {gs::bag_mode::mean, weights});
+        std::vector<float> a(bags.size() * width), b(a);
+        expected.bags(keys, bags, a, {.weights = weights});
+        table.bags(keys, bags, b, {.weights = weights});
+        CHECK(a == b);
     };
     auto const compare = [&] {
         keys64 const some{0, 7, 5ull << 40, 7};
@@ -260,12 +277,12 @@ TEST_CASE("Several threads of C update a concurrent table of keys, and one evict
             std::vector<float> seen(keys.size() * width);
             std::uint64_t evicted = 0;
             for (std::size_t t = 0; t < steps; ++t) {
-                auto const updated = t % 2 == 0
-                                         ? gradstep_table_update(shared.handle, keys.data(), GRADSTEP_UINT64,
-                                                                 keys.size(), g.data(), g.size(), nullptr, nullptr)
-                                         : gradstep_table_update_bags(shared.handle, keys.data(), GRADSTEP_UINT64,
-                                                                      keys.size(), offsets.data(), offsets.size(),
-                                                                      pooled.data(), pooled.size(), nullptr, nullptr);
+                auto const updated =
+                    t % 2 == 0 ? gradstep_table_update(shared.handle, keys.data(), GRADSTEP_UINT64, keys.size(),
+                                                       g.data(), g.size(), nullptr, nullptr)
+                               : gradstep_table_update_bags(shared.handle, keys.data(), GRADSTEP_UINT64, keys.size(),
+                                                            offsets.data(), offsets.size(), pooled.data(),
+                                                            pooled.size(), nullptr, nullptr, nullptr);
                 auto const read = gradstep_table_rows(shared.handle, keys.data(), GRADSTEP_UINT64, keys.size(),
                                                       seen.data(), seen.size(), nullptr);
                 auto const tidied = gradstep_table_evict_to(shared.handle, 10, nullptr, nullptr, &evicted, nullptr);

@@ -579,9 +579,15 @@ line const lines[] = {
      [](scene& s, gradstep_error* e) {
          std::int32_t const offsets[] = {0, 2};
          return gradstep_table_update_bags(s.table, s.ids, GRADSTEP_INT32, 3, offsets, 2, s.g.data(), 2 * scene::width,
-                                           nullptr, e);
+                                           nullptr, nullptr, e);
      },
      GRADSTEP_OK, [](scene&) {}, true},
+    {"gradstep_table_bags",
+     [](scene& s, gradstep_error* e) {
+         std::int32_t const offsets[] = {0, 2};
+         return gradstep_table_bags(s.table, s.ids, GRADSTEP_INT32, 3, offsets, 2, nullptr, s.out.data(),
+                                    2 * scene::width, e);
+     }},
     {"gradstep_table_rows",
      [](scene& s, gradstep_error* e) {
          return gradstep_table_rows(s.table, s.ids, GRADSTEP_INT32, 3, s.out.data(), 3 * scene::width, e);

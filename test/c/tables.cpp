@@ -51,10 +51,19 @@ template <class S> struct calls {
             return gradstep_table_update(table, ids.data(), GRADSTEP_INT64, ids.size(), g.data(), g.size(), options, e);
         });
     }
-    void update(ids64 const& ids, ids64 const& offsets, std::vector<S> const& g) const {
+    void update(ids64 const& ids, ids64 const& offsets, std::vector<S> const& g, gs::step_options const& = {},
+                gs::bag_options const& how = {}) const {
         ok([&](gradstep_error* e) {
+            gradstep_bag_options const bags = bag_options_of(how);
             return gradstep_table_update_bags(table, ids.data(), GRADSTEP_INT64, ids.size(), offsets.data(),
-                                              offsets.size(), g.data(), g.size(), nullptr, e);
+                                              offsets.size(), g.data(), g.size(), &bags, nullptr, e);
+        });
+    }
+    void bags(ids64 const& ids, ids64 const& offsets, std::vector<S>& out, gs::bag_options const& how) const {
+        ok([&](gradstep_error* e) {
+            gradstep_bag_options const bags = bag_options_of(how);
+            return gradstep_table_bags(table, ids.data(), GRADSTEP_INT64, ids.size(), offsets.data(), offsets.size(),
+                                       &bags, out.data(), out.size(), e);
         });
     }
     void rows(ids64 const& ids, std::vector<S>& out) const {
@@ -133,6 +142,12 @@ void same_as_types(Updater const& optimizer, CatchUp catch_up, std::string const
         ids64 const bags{0, 3, 4};
         auto const pooled = numbers<storage>(bags.size() * width, 100 + t);
         both([&](auto& x) { x.update(ids, bags, pooled); });
+        auto const weights = numbers<typename Updater::traits::compute>(ids.size(), t);
+        both([&](auto& x) { x.update(ids, bags, pooled, {}, {gs::bag_mode::mean, weights}); });
+        std::vector<storage> a(bags.size() * width), b(a);
+        expected.bags(ids, bags, a, {.weights = weights});
+        table.bags(ids, bags, b, {.weights = weights});
+        CHECK(a == b);
     };
     auto const compare = [&] {
         ids64 const some{3, 0, 17, 3};
@@ -216,7 +231,7 @@ TEST_CASE("Several threads of C update and read a concurrent table", "[c]") {
     auto const step = [&](c_table const& of, gradstep_error* e) {
         return gradstep_table_update(of, ids.data(), GRADSTEP_INT64, ids.size(), g.data(), g.size(), nullptr, e) +
                gradstep_table_update_bags(of, ids.data(), GRADSTEP_INT64, ids.size(), offsets.data(), offsets.size(),
-                                          pooled.data(), pooled.size(), nullptr, e);
+                                          pooled.data(), pooled.size(), nullptr, nullptr, e);
     };
     for (int k = 0; k < threads * steps; ++k) ok([&](gradstep_error* e) { return step(alone, e); });
     std::vector<int> failures(threads);
@@ -374,8 +389,29 @@ TEST_CASE("A call of a C table that is refused changes nothing", "[c]") {
     ids64 const bags{0, 3};
     refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
         return gradstep_table_update_bags(table, ids.data(), GRADSTEP_INT64, 2, bags.data(), 2, g.data(), g.size(),
-                                          nullptr, e);
+                                          nullptr, nullptr, e);
     });
+    gradstep_bag_options how = GRADSTEP_BAG_OPTIONS_INIT;
+    how.mode = 2;
+    ids64 const two_bags{0, 1};
+    auto const with_options = [&](gradstep_error* e) {
+        auto const status = gradstep_table_bags(table, ids.data(), GRADSTEP_INT64, 2, two_bags.data(), 2, &how,
+                                                out.data(), out.size(), nullptr);
+        CHECK(gradstep_table_update_bags(table, ids.data(), GRADSTEP_INT64, 2, two_bags.data(), 2, g.data(), g.size(),
+                                         &how, nullptr, e) == status);
+        return status;
+    };
+    refused(GRADSTEP_BAD_VALUE, with_options);
+    how.mode = GRADSTEP_BAG_MEAN;
+    how.weights = reinterpret_cast<char const*>(ids.data()) + 1;
+    refused(GRADSTEP_BAD_BUFFER, with_options);
+    how.struct_size = 4;
+    refused(GRADSTEP_BAD_SIZE, with_options);
+    refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+        return gradstep_table_bags(table, ids.data(), GRADSTEP_INT64, 2, bags.data(), 2, nullptr, out.data(),
+                                   out.size(), e);
+    });
+    CHECK(out == std::vector<float>(2 * width));
     refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) { return gradstep_table_grow(table, 39, e); });
     std::uint8_t const mask[3] = {1, 1, 1};
     refused(GRADSTEP_BAD_SIZE, [&](gradstep_error* e) { return gradstep_table_keep(table, mask, 3, e); });

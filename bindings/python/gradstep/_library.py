@@ -226,6 +226,12 @@ class CLoadOptions(ctypes.Structure):
     ]
 
 
+class CBagOptions(ctypes.Structure):
+    """gradstep_bag_options."""
+
+    _fields_ = [("struct_size", ctypes.c_uint32), ("mode", ctypes.c_int32), ("weights", ctypes.c_void_p)]
+
+
 class CTableInfo(ctypes.Structure):
     """gradstep_table_info."""
 
@@ -394,8 +400,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "table_slot_count": (_at, _at),
     "table_slot": (_at, _longs, _at),
     "table_update": (_at, _at, _ints, _longs, _at, _longs, _at),
-    "table_update_bags": (_at, _at, _ints, _longs, _at, _longs, _at, _longs, _at),
+    "table_update_bags": (_at, _at, _ints, _longs, _at, _longs, _at, _longs, _at, _at),
     "table_rows": (_at, _at, _ints, _longs, _at, _longs),
+    "table_bags": (_at, _at, _ints, _longs, _at, _longs, _at, _at, _longs),
     "table_averages": (_at, _at, _ints, _longs, _at, _longs),
     "table_apply_average": (_at,),
     "table_restore": (_at,),

@@ -22,6 +22,7 @@ from ._hints import did_you_mean
 from ._library import (
     ROW_SCORE,
     ROW_TEST,
+    CBagOptions,
     CKeyCounts,
     CLoadOptions,
     CRow,
@@ -521,6 +522,18 @@ def _ids_of_64_bits(ids: Ids, what: str, behind: int = _arrays.ROWS) -> _arrays.
     return _arrays.ids_view(_arrays.ids_array(ids, what, behind).astype(numpy.int64), what)
 
 
+_BAG_MODES = ("sum", "mean")  # GRADSTEP_BAG_SUM, GRADSTEP_BAG_MEAN
+
+
+class _Bags(NamedTuple):
+    """The arguments of a call with embedding bags."""
+
+    ids: tuple[Any, ...]
+    count: int  # of bags
+    options: Any
+    kept: Any  # the memory
+
+
 class _Rows(_State):
     """The base class of tables: steps of some rows, by numbers or by keys. The C functions are the same for both."""
 
@@ -586,34 +599,81 @@ class _Rows(_State):
         function = "update" if self._kind == "table" else "update_rows"
         self._call(function, rows.address, rows.dtype.code, rows.size, found.address, found.size, options_address(options))
 
-    def update_bags(self, ids: Ids, offsets: Ids, bag_rows: Array, **options: Unpack[StepOptions]) -> None:
+    def update_bags(
+        self,
+        ids: Ids,
+        offsets: Ids,
+        bag_rows: Array,
+        *,
+        weights: Array | None = None,
+        mode: Literal["sum", "mean"] = "sum",
+        **options: Unpack[StepOptions],
+    ) -> None:
         """Updates the rows of embedding bags: one step, like `update` with the gradient of a bag for each of its ids.
 
         ids: the indices or keys of the rows of all bags, bag after bag, in one dimension.
         offsets: where each bag begins in `ids`, ascending from 0. The last bag ends with `ids`. Bags can be empty.
         bag_rows: a gradient of `width` elements for each bag, of the values' dtype; of the shape (number of bags, width), or flat.
+        weights: a number for each id, which multiplies its gradient; of float64 for float64 values, else of float32.
+        mode: "mean" divides the gradient of a bag by the number of its ids, without padding.
 
         The options are the members of `StepOptions`. Raises `InvalidError` if an id or an offset is out of range; then nothing
         changes.
         """
+        bags = self._bags(ids, offsets, weights, mode)
+        found = _arrays.checked(bag_rows, "bag_rows", self._element, (bags.count, self.width), zeroes(options))
+        self._call("update_bags", *bags.ids, found.address, found.size, bags.options, options_address(options))
+
+    @overload
+    def bags(
+        self, ids: Ids, offsets: Ids, *, weights: Array | None = None, mode: Literal["sum", "mean"] = "sum", out: None = None
+    ) -> numpy.ndarray[Any, Any]: ...
+    @overload
+    def bags(
+        self, ids: Ids, offsets: Ids, *, weights: Array | None = None, mode: Literal["sum", "mean"] = "sum", out: _Out
+    ) -> _Out: ...
+    def bags(
+        self,
+        ids: Ids,
+        offsets: Ids,
+        *,
+        weights: Array | None = None,
+        mode: Literal["sum", "mean"] = "sum",
+        out: Any = None,
+    ) -> Any:
+        """Pools the rows of embedding bags: writes the sum or mean of the rows of each bag, each times the weight of its id.
+
+        It writes to `out`, or to a new numpy array, and returns it. `ids`, `offsets`, `weights` and `mode` are as in
+        `update_bags`. Padding ("ignore_id") counts as absent, and a bag without ids gives 0. Sums are computed in float32, or in
+        float64 for float64 values.
+
+        out: a writable array of the values' dtype and the shape (number of bags, width).
+        """
+        bags = self._bags(ids, offsets, weights, mode)
+        shape = (bags.count, self.width)
+        if out is None:
+            out = _arrays.empty(shape, self._element)
+        found = _arrays.checked(out, "out", self._element, shape, True)
+        self._call("bags", *bags.ids, bags.options, found.address, found.size)
+        return out
+
+    def _bags(self, ids: Ids, offsets: Ids, weights: Array | None, mode: str) -> _Bags:
         rows, begins = self._ids(ids), self._ids(offsets, "offsets")
         if rows.dtype is not begins.dtype:
             rows, begins = _ids_of_64_bits(ids, "ids"), _ids_of_64_bits(offsets, "offsets")
         for what, each in (("ids", rows), ("offsets", begins)):
             _arrays.require_shape(each, what)
-        shape = (begins.size, self.width)
-        found = _arrays.checked(bag_rows, "bag_rows", self._element, shape, zeroes(options))
-        self._call(
-            "update_bags",
-            rows.address,
-            rows.dtype.code,
-            rows.size,
-            begins.address,
-            begins.size,
-            found.address,
-            found.size,
-            options_address(options),
-        )
+        if mode not in _BAG_MODES:
+            raise error(Status.BAD_VALUE, f"mode: {mode!r} is out of range; expected one of {', '.join(map(repr, _BAG_MODES))}")
+        options, given = None, None
+        if weights is not None or mode != "sum":
+            if weights is not None:
+                dtype = _arrays.DTYPES["float64" if self.dtype == "float64" else "float32"]
+                given = _arrays.checked(weights, "weights", dtype, (rows.size,))
+            structure = CBagOptions(ctypes.sizeof(CBagOptions), _BAG_MODES.index(mode), given and given.address)
+            options = ctypes.byref(structure)
+        called = rows.address, rows.dtype.code, rows.size, begins.address, begins.size
+        return _Bags(called, begins.size, options, (rows, begins, given))
 
     @overload
     def rows(self, ids: Ids, out: None = None) -> numpy.ndarray[Any, Any]: ...
@@ -713,12 +773,12 @@ class Table(_Rows, _Values):
                                 "table": {"rows": 1000, "width": 16, "duplicates": "mean", "max_norm": 1}})
         table.update_bags(ids, offsets, bag_rows)
 
-    `update_bags`, `averages`, `set_rows`, `grow`, `save`, `load` and `skipped` need the key "table", and raise `InvalidError` without
+    `update_bags`, `bags`, `averages`, `set_rows`, `grow`, `save`, `load` and `skipped` need the key "table", and raise `InvalidError` without
     it. A table with this key cannot be in a `Model`, and its `view`, `slots`, `seek` and `set_numbers` raise `InvalidError`. While
     averages replace its values, you cannot save or copy it.
 
-    With "concurrent": true, any number of threads can call `update`, `update_bags`, `row` and `rows` of a table at once. The other
-    methods wait until no call runs. Other tables are not thread-safe.
+    With "concurrent": true, any number of threads can call `update`, `update_bags`, `bags`, `row` and `rows` of a table at once.
+    The other methods wait until no call runs. Other tables are not thread-safe.
     """
 
     _members = _Values._members | _Rows._members | {"_kind", "_lock"}
@@ -925,9 +985,9 @@ class KeyedTable(_Rows):
 
     Keys are integers from 0 to 2^64 - 1. Arrays of int64, and negative numbers, are keys with the same bits.
 
-    With "concurrent": true, any number of threads can call `update`, `update_bags`, `row` and `rows` of a table at once. The other
-    methods wait until no call runs. Other tables are not thread-safe. You can copy and pickle tables; copies have no holds. While
-    averages replace the values, you cannot save or copy a table. `seek` and `set_numbers` raise `InvalidError`.
+    With "concurrent": true, any number of threads can call `update`, `update_bags`, `bags`, `row` and `rows` of a table at once.
+    The other methods wait until no call runs. Other tables are not thread-safe. You can copy and pickle tables; copies have no
+    holds. While averages replace the values, you cannot save or copy a table. `seek` and `set_numbers` raise `InvalidError`.
     """
 
     _key = "keyed_table"

@@ -1302,8 +1302,43 @@ class Tables(unittest.TestCase):
         numpy.testing.assert_array_equal(table.values(), same.values())
         self.assertEqual(table.clock.step, 5)
 
+    def test_bags_have_weights_and_means(self):
+        ids, offsets, lengths = numpy.array([3, 1, 3, 7, 0, 5]), [0, 2, 2, 5], [2, 0, 3, 1]
+        for dtype in ("float32", "float64"):
+            weights = numpy.array([0.5, -1, 2, 3, 1, 0.25], dtype)
+            bags = numpy.arange(16, dtype=dtype).reshape(4, 4) / 8
+            for mode in ("sum", "mean"):
+                for given in (None, weights):
+                    more = {"type": dtype}
+                    tables = [of_text("adagrad", 0.5, (8, 4), more, initial=1.0, ignore_id=5) for _ in range(2)]
+                    keyed = of_keys("adagrad", 0.5, 4, more, initial=1.0, ignore_key=5)
+                    wanted = numpy.array([2, 0, 3, 0])  # id 5 is padding
+                    factors = numpy.ones(6, dtype) if given is None else given
+                    by_id = factors / numpy.repeat(numpy.maximum(wanted, 1), lengths) if mode == "mean" else factors
+                    expanded = by_id.astype(dtype)[:, None] * numpy.repeat(bags, lengths, axis=0)
+                    for each in (tables[0], keyed):
+                        each.update_bags(ids, offsets, bags, weights=given, mode=mode, rate_scale=0.5)
+                    tables[1].update(ids, expanded, rate_scale=0.5)
+                    everything = numpy.arange(8)
+                    for each in (tables[0], keyed):
+                        numpy.testing.assert_array_equal(each.rows(everything), tables[1].rows(everything))
+                        rows = each.rows(ids) * factors[:, None]
+                        rows[ids == 5] = 0
+                        pooled = numpy.array([part.sum(axis=0, dtype=dtype) for part in numpy.split(rows, offsets[1:])], dtype)
+                        if mode == "mean":
+                            pooled /= numpy.maximum(wanted, 1)[:, None].astype(dtype)
+                        result = each.bags(ids, offsets, weights=given, mode=mode)
+                        self.assertEqual((result.dtype, result.shape), (numpy.dtype(dtype), (4, 4)))
+                        numpy.testing.assert_allclose(result, pooled, rtol=1e-6)
+                        out = numpy.empty(16, dtype)
+                        self.assertIs(each.bags(ids, offsets, weights=given, mode=mode, out=out), out)
+                        numpy.testing.assert_array_equal(out.reshape(4, 4), result)
+
     def test_options(self):
         rows = numpy.array([[2, 4], [4, 8], [1, 1], [3, 4]], numpy.float32)
+        last = of_text("sgd", 1.0, (4, 2), duplicates="last")
+        last.update([1, 1, 2, 3], rows)
+        self.assertEqual(last.values().tolist(), [[0, 0], [-4, -8], [-1, -1], [-3, -4]])
         mean = of_text("sgd", 1.0, (4, 2), duplicates="mean", ignore_id=-1)
         mean.update([1, 1, -1, 3], rows)
         self.assertEqual(mean.values().tolist(), [[0, 0], [-3, -6], [0, 0], [-3, -4]])
@@ -1420,6 +1455,12 @@ class Tables(unittest.TestCase):
             (r"offsets\[1\]: 4 is out of range; expected at most 3", lambda: table.update_bags([1, 2, 3], [0, 4], ones)),
             ("bag_rows: has 4 elements; expected 6", lambda: table.update_bags([1, 2, 3], [0, 1, 2], ones)),
             (r"offsets: has the shape \(1, 2\)", lambda: table.update_bags([1, 2, 3], [[0, 1]], ones)),
+            (r"ids\[0\]: 5 is out of range", lambda: table.bags([5], [0])),
+            ("out: has 2 elements; expected 4", lambda: table.bags([1], [0, 1], out=ones[0])),
+            ("mode: 'max' is out of range", lambda: table.bags([1], [0], mode="max")),
+            ("weights: has 4 elements; expected 1", lambda: table.bags([1], [0], weights=ones)),
+            ("weights: is of float64; expected float32", lambda: table.update_bags([1], [0], ones[0], weights=numpy.ones(1))),
+            ("bags: the configuration does not contain the key", lambda: with_shape.bags([1], [0])),
             ("gradient_rows: is of float64; expected float32", lambda: table.update([1], numpy.ones((1, 2)))),
             ("num_rows: 4 is out of range; expected >= 5", lambda: table.grow(4)),
             ("num_rows: -1 is out of range; expected >= 5", lambda: table.grow(-1)),

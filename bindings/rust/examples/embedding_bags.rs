@@ -1,5 +1,5 @@
 //! Four threads train one table. A document is a bag of words, and its score the sum of their rows.
-use gradstep::{Error, SharedTable, StepOptions};
+use gradstep::{Bags, Error, SharedTable, StepOptions};
 
 const WORDS: u32 = 1000;
 const WIDTH: usize = 4;
@@ -29,11 +29,10 @@ fn make_batch(random: &mut u32) -> Batch {
 }
 
 /// One gradient for all words of a document, and the mean loss.
-fn gradients_of(batch: &Batch, rows: &[f32]) -> (Vec<f32>, f32) {
+fn gradients_of(labels: &[f32], sums: &[f32]) -> (Vec<f32>, f32) {
     let (mut gradients, mut loss) = (Vec::new(), 0.0);
-    for (b, label) in batch.labels.iter().enumerate() {
-        let end = batch.offsets.get(b + 1).map_or(batch.ids.len(), |end| *end as usize);
-        let score: f32 = rows[batch.offsets[b] as usize * WIDTH..end * WIDTH].iter().sum();
+    for (label, sum) in labels.iter().zip(sums.chunks(WIDTH)) {
+        let score: f32 = sum.iter().sum();
         let probability = 1.0 / (1.0 + (-score).exp());
         gradients.extend([probability - label; WIDTH]);
         loss -= (1.0 - (probability - label).abs()).ln() / DOCUMENTS as f32;
@@ -46,10 +45,11 @@ fn train(words: &SharedTable<f32>, mut seed: u32) -> Result<f32, Error> {
     let mut last = 0.0;
     for _ in 0..200 {
         let batch = make_batch(&mut seed);
-        let mut rows = vec![0.0; batch.ids.len() * WIDTH];
-        words.rows_into(&batch.ids, &mut rows)?;
-        let (gradients, loss) = gradients_of(&batch, &rows);
-        words.update_bags(&batch.ids, &batch.offsets, &gradients, &StepOptions::default())?;
+        let bags = Bags::new(&batch.ids, &batch.offsets);
+        let mut sums = vec![0.0; DOCUMENTS * WIDTH];
+        words.bags_into(&bags, &mut sums)?;
+        let (gradients, loss) = gradients_of(&batch.labels, &sums);
+        words.update_bags(&bags, &gradients, &StepOptions::default())?;
         last = loss;
     }
     Ok(last)

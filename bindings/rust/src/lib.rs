@@ -56,7 +56,7 @@ pub use ownership::{Borrowed, Owned, Ownership};
 pub use parameter::{update_all, AnyParameter, Parameter, Slot, Update};
 pub use server::{Message, Server, ServerInfo, ServerView};
 pub use step::{Clock, StepOptions, TensorOptions};
-pub use table::{Keyed, Numbered, RowKind, SharedTable, Table, TableInfo};
+pub use table::{Bags, Keyed, Numbered, RowKind, SharedTable, Table, TableInfo};
 pub use text::{canonical_config, simd_level, version};
 pub use transport::Transport;
 pub use updater::{State, Step, Tensor, Updater};

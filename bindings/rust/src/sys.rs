@@ -109,6 +109,16 @@ pub struct gradstep_load_options {
     pub renamed_to: *const *const c_char,
 }
 
+pub const GRADSTEP_BAG_SUM: i32 = 0;
+pub const GRADSTEP_BAG_MEAN: i32 = 1;
+
+#[repr(C)]
+pub struct gradstep_bag_options {
+    pub struct_size: u32,
+    pub mode: i32,
+    pub weights: *const c_void,
+}
+
 #[repr(C)]
 pub struct gradstep_clock {
     pub struct_size: u32,
@@ -581,7 +591,20 @@ extern "C" {
         bag_count: u64,
         bag_rows: *const c_void,
         count: u64,
+        bags: *const gradstep_bag_options,
         options: *const gradstep_step_options,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_bags(
+        table: *const gradstep_table,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        offsets: *const c_void,
+        bag_count: u64,
+        bags: *const gradstep_bag_options,
+        out: *mut c_void,
+        count: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_table_rows(

@@ -48,6 +48,78 @@ pub(crate) mod sealed {
     }
 }
 
+/// Embedding bags of a call.
+///
+/// Bag b consists of `ids[offsets[b]..offsets[b + 1]]`, and the last bag ends with `ids`. The offsets ascend from 0, and a bag can
+/// be empty.
+///
+/// ```
+/// # use gradstep::{Bags, StepOptions, Table};
+/// # fn main() -> Result<(), gradstep::Error> {
+/// # let config = r#"{"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}, "table": {"rows": 10, "width": 2}}"#;
+/// # let mut words = Table::<f32>::new(config)?;
+/// let bags = Bags::new(&[7i64, 8, 7], &[0, 2]).weights(&[1.0, 2.0, 0.5]);
+/// words.update_bags(&bags, &[1.0, 1.0, 2.0, 2.0], &StepOptions::default())?;
+/// let mut sums = [0.0; 4];
+/// words.bags_into(&bags.mean(), &mut sums)?;
+/// assert_eq!((words.row(7i64)?, sums), (vec![-2.0, -2.0], [-3.0, -3.0, -1.0, -1.0]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Bags<'a, T: Element, I: RowId> {
+    ids: &'a [I],
+    offsets: &'a [I],
+    weights: Option<&'a [T::State]>,
+    mean: bool,
+}
+
+impl<'a, T: Element, I: RowId> Bags<'a, T, I> {
+    /// Bags that pool the sum of their rows.
+    pub fn new(ids: &'a [I], offsets: &'a [I]) -> Self {
+        Bags {
+            ids,
+            offsets,
+            weights: None,
+            mean: false,
+        }
+    }
+
+    /// The same with a weight for each id: `f64` for a table of `f64`, else `f32`. Tables of integers have no weights.
+    pub fn weights(self, weights: &'a [T::State]) -> Self {
+        Bags {
+            weights: Some(weights),
+            ..self
+        }
+    }
+
+    /// The same with the mean of the rows: their sum is divided by the number of ids in the bag, without padding.
+    pub fn mean(self) -> Self {
+        Bags { mean: true, ..self }
+    }
+
+    fn to_c(self) -> Result<sys::gradstep_bag_options, Error> {
+        let weights = match self.weights {
+            Some(weights) if weights.len() != self.ids.len() => {
+                let (given, wanted) = (weights.len(), self.ids.len());
+                let sentence = format!("weights: has {given} elements; expected {wanted}, one for each id");
+                return Err(Error::new(Code::BadSize, sentence));
+            }
+            Some(weights) => weights.as_ptr().cast(),
+            None => std::ptr::null(),
+        };
+        Ok(sys::gradstep_bag_options {
+            struct_size: std::mem::size_of::<sys::gradstep_bag_options>() as u32,
+            mode: if self.mean {
+                sys::GRADSTEP_BAG_MEAN
+            } else {
+                sys::GRADSTEP_BAG_SUM
+            },
+            weights,
+        })
+    }
+}
+
 /// What identifies a row of a table: [`Numbered`] or [`Keyed`].
 pub trait RowKind: sealed::Rows + fmt::Debug + Send {}
 
@@ -215,8 +287,8 @@ impl<T: Element, K: RowKind, O: Ownership> Table<T, K, O> {
 
     /// Takes one step of the rows in `ids`. `gradients` contains `ids.len() * width` elements, row by row.
     ///
-    /// A row that appears several times gets the sum or the mean of its gradients ("duplicates": "sum", "mean"), or its id is an
-    /// error ("unique"). Other rows do not change, unless the configuration has "catch_up": "exact" or "replay": then they get
+    /// A row that appears several times gets the sum, the mean or the last of its gradients ("duplicates": "sum", "mean", "last"),
+    /// or its id is an error ("unique"). Other rows do not change, unless the configuration has "catch_up": "exact" or "replay": then they get
     /// pending steps. If an id is out of range, the code of the error is `Code::BadValue`. A key gets its row when the table admits
     /// it; until then its gradients are dropped.
     pub fn update<I: RowId>(&mut self, ids: &[I], gradients: &[T], options: &StepOptions) -> Result<(), Error> {
@@ -227,21 +299,42 @@ impl<T: Element, K: RowKind, O: Ownership> Table<T, K, O> {
         })
     }
 
-    /// The same for embedding bags: row b of `bag_rows` is the gradient of every id in bag b.
-    ///
-    /// Bag b consists of `ids[offsets[b]..offsets[b + 1]]`, and the last bag ends with `ids`. The offsets ascend from 0.
+    /// The same for embedding bags: row b of `bag_rows` is the gradient of every id in bag b, times the weight of the id.
     pub fn update_bags<I: RowId>(
         &mut self,
-        ids: &[I],
-        offsets: &[I],
+        bags: &Bags<T, I>,
         bag_rows: &[T],
         options: &StepOptions,
     ) -> Result<(), Error> {
         let (data, count, options) = (bag_rows.as_ptr().cast(), bag_rows.len() as u64, options.to_c(false));
+        let how = bags.to_c()?;
         call(|said| unsafe {
-            let (c, names, id_count) = (self.c(), ids.as_ptr().cast(), ids.len() as u64);
-            let (begins, bags) = (offsets.as_ptr().cast(), offsets.len() as u64);
-            sys::gradstep_table_update_bags(c, names, I::DTYPE, id_count, begins, bags, data, count, &options, said)
+            let (c, names, id_count) = (self.c(), bags.ids.as_ptr().cast(), bags.ids.len() as u64);
+            let (begins, n) = (bags.offsets.as_ptr().cast(), bags.offsets.len() as u64);
+            sys::gradstep_table_update_bags(
+                c,
+                names,
+                I::DTYPE,
+                id_count,
+                begins,
+                n,
+                data,
+                count,
+                &how,
+                &options,
+                said,
+            )
+        })
+    }
+
+    /// Pools the rows of embedding bags: writes the sum or the mean of the rows of each bag to `out`, times their weights, with all
+    /// pending steps applied. `out` has `width` elements for each bag. Padding counts as absent, and a bag without ids gives 0.
+    pub fn bags_into<I: RowId>(&self, bags: &Bags<T, I>, out: &mut [T]) -> Result<(), Error> {
+        let (to, count, how) = (out.as_mut_ptr().cast(), out.len() as u64, bags.to_c()?);
+        call(|said| unsafe {
+            let (c, names, id_count) = (self.c(), bags.ids.as_ptr().cast(), bags.ids.len() as u64);
+            let (begins, n) = (bags.offsets.as_ptr().cast(), bags.offsets.len() as u64);
+            sys::gradstep_table_bags(c, names, I::DTYPE, id_count, begins, n, &how, to, count, said)
         })
     }
 
@@ -445,14 +538,13 @@ impl<T: Element, K: RowKind> SharedTable<T, K> {
     }
 
     /// The same for embedding bags, as [`Table::update_bags`].
-    pub fn update_bags<I: RowId>(
-        &self,
-        ids: &[I],
-        offsets: &[I],
-        bag_rows: &[T],
-        options: &StepOptions,
-    ) -> Result<(), Error> {
-        self.table().update_bags(ids, offsets, bag_rows, options)
+    pub fn update_bags<I: RowId>(&self, bags: &Bags<T, I>, bag_rows: &[T], options: &StepOptions) -> Result<(), Error> {
+        self.table().update_bags(bags, bag_rows, options)
+    }
+
+    /// Pools the rows of embedding bags, as [`Table::bags_into`], while other threads can call the table.
+    pub fn bags_into<I: RowId>(&self, bags: &Bags<T, I>, out: &mut [T]) -> Result<(), Error> {
+        self.table().bags_into(bags, out)
     }
 
     /// Copies rows, as [`Table::rows_into`], while other threads can call the table.

@@ -412,10 +412,10 @@ GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_paramete
  *      "keyed_table": {"width": 16, "admit_after": 3, "max_rows": 50000000, "concurrent": true}
  *
  * With "concurrent": true, any number of threads can call gradstep_table_update,
- * gradstep_table_update_bags and gradstep_table_rows of a table at once: no update is lost, and the
- * rows have the bits of the same batches one after the other, in the order of their steps. The
- * other functions then wait until no call runs. Only gradstep_table_release needs a table that no
- * thread uses.
+ * gradstep_table_update_bags, gradstep_table_rows and gradstep_table_bags of a table at once: no
+ * update is lost, and the rows have the bits of the same batches one after the other, in the order
+ * of their steps. The other functions then wait until no call runs. Only gradstep_table_release
+ * needs a table that no thread uses.
  *
  * `ids` are id_count row numbers of id_dtype, int32, int64 or uint64. For keys it is uint64, or
  * int64 with the same bits. Gradients and values are of the table's type, row by row. */
@@ -452,26 +452,48 @@ GRADSTEP_API gradstep_status gradstep_table_slot(const gradstep_table*, uint64_t
  * on the threads that call. */
 GRADSTEP_API gradstep_status gradstep_table_set_executor(gradstep_table*, gradstep_executor*, gradstep_error*);
 /* Takes one step of the rows in `ids`. gradient_rows contains count = id_count * width elements. A
- * row that appears several times gets the sum or the mean of its gradients ("duplicates": "sum",
- * "mean"), or is GRADSTEP_BAD_VALUE ("unique"). With catch_up "exact" or "replay", other rows get
- * pending steps, as in gradstep_parameter_update_rows. */
+ * row that appears several times gets the sum, the mean or the last of its gradients ("duplicates":
+ * "sum", "mean", "last"), or is GRADSTEP_BAD_VALUE ("unique"). With catch_up "exact" or "replay",
+ * other rows get pending steps, as in gradstep_parameter_update_rows. */
 GRADSTEP_API gradstep_status gradstep_table_update(gradstep_table*, const void* ids, int32_t id_dtype,
                                                    uint64_t id_count, const void* gradient_rows, uint64_t count,
                                                    const gradstep_step_options*, gradstep_error*);
+/* How bags are pooled. */
+enum { GRADSTEP_BAG_SUM = 0, GRADSTEP_BAG_MEAN = 1 };
+/* Options of calls with embedding bags. NULL means the sum, without weights. */
+typedef struct gradstep_bag_options {
+    uint32_t struct_size;
+    int32_t mode;        /* GRADSTEP_BAG_SUM or GRADSTEP_BAG_MEAN */
+    const void* weights; /* id_count weights, one for each id; NULL: 1. They are doubles if the table
+                          * is of GRADSTEP_FLOAT64, else floats. Not for tables of integers. */
+} gradstep_bag_options;
+#define GRADSTEP_BAG_OPTIONS_INIT                                                                                      \
+    { sizeof(gradstep_bag_options), GRADSTEP_BAG_SUM, NULL }
 /* The same for embedding bags. Bag b consists of ids[offsets[b]] to ids[offsets[b + 1] - 1]; the last
  * one ends at id_count, which can follow as one more offset. `offsets` are bag_count numbers of
- * id_dtype, ascending from 0; a bag can be empty. Row b of bag_rows, count = bag_count * width
- * elements, is the gradient of every id in bag b. */
+ * id_dtype, ascending from 0; a bag can be empty. Row b of bag_rows, the gradient of bag b, has
+ * `width` elements; `count` is the number of all elements. An id with weight w gets the gradient
+ * w * row (GRADSTEP_BAG_SUM), or (w / n) * row in a bag of n ids without padding
+ * (GRADSTEP_BAG_MEAN), computed in float, or in double for GRADSTEP_FLOAT64. */
 GRADSTEP_API gradstep_status gradstep_table_update_bags(gradstep_table*, const void* ids, int32_t id_dtype,
                                                         uint64_t id_count, const void* offsets, uint64_t bag_count,
                                                         const void* bag_rows, uint64_t count,
-                                                        const gradstep_step_options*, gradstep_error*);
+                                                        const gradstep_bag_options*, const gradstep_step_options*,
+                                                        gradstep_error*);
 /* Copies rows with all pending steps applied, in the order of ids: out has count = id_count * width
  * elements. Keys without a row have initial values. Threads can read a table together while none
  * changes it. */
 GRADSTEP_API gradstep_status gradstep_table_rows(const gradstep_table*, const void* ids, int32_t id_dtype,
                                                  uint64_t id_count, void* out, uint64_t count, gradstep_error*);
-/* The same for averages (key "average"), of the state's dtype. */
+/* Writes the pooled rows of embedding bags with all pending steps applied, without copies of the
+ * rows: for each bag `width` elements, the sum of w * row over its ids, divided by n for
+ * GRADSTEP_BAG_MEAN. `out` has `count` elements. A bag without ids gives 0. Padding ("ignore_id")
+ * counts as absent, and keys without a row have initial values. Threads can read as in `rows`. */
+GRADSTEP_API gradstep_status gradstep_table_bags(const gradstep_table*, const void* ids, int32_t id_dtype,
+                                                 uint64_t id_count, const void* offsets, uint64_t bag_count,
+                                                 const gradstep_bag_options*, void* out, uint64_t count,
+                                                 gradstep_error*);
+/* The same as `rows` for averages (key "average"), of the state's dtype. */
 GRADSTEP_API gradstep_status gradstep_table_averages(const gradstep_table*, const void* ids, int32_t id_dtype,
                                                      uint64_t id_count, void* out, uint64_t count, gradstep_error*);
 /* Replaces the values by the averages. Until `restore`, steps return GRADSTEP_BAD_SEQUENCE. */

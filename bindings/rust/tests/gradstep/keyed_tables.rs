@@ -41,8 +41,8 @@ fn a_keyed_table_is_a_table() -> Result<(), Error> {
         let mut both = |ids: &[u64], gradients: &[f32]| -> Result<(), Error> {
             keyed.update(ids, gradients, &default())?;
             table.update(ids, gradients, &default())?;
-            keyed.update_bags(ids, &[0, 1], &gradients[..6], &default())?;
-            table.update_bags(ids, &[0, 1], &gradients[..6], &default())
+            keyed.update_bags(&Bags::new(ids, &[0, 1]).mean(), &gradients[..6], &default())?;
+            table.update_bags(&Bags::new(ids, &[0, 1]).mean(), &gradients[..6], &default())
         };
         let gradients = values(24, f64::cos);
         both(&[0, 1, 2, 3, 4, 5], &gradients[..18])?;
@@ -284,7 +284,9 @@ fn threads_share_a_keyed_table() -> Result<(), Error> {
                 for step in 0..STEPS as u64 {
                     let keys = [5 << 40, 1 + thread * 1000 + step];
                     if thread == 0 {
-                        shared.update_bags(&keys, &[0], &[-1.0; 3], &default()).unwrap();
+                        shared
+                            .update_bags(&Bags::new(&keys, &[0]), &[-1.0; 3], &default())
+                            .unwrap();
                     } else {
                         shared.update(&keys, &[-1.0; 6], &default()).unwrap();
                     }

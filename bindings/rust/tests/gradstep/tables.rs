@@ -61,7 +61,7 @@ fn bags_of_a_table() -> Result<(), Error> {
         .map(|bag: usize| &gradients[3 * bag..3 * bag + 3])
         .concat();
     for _ in 0..3 {
-        bags.update_bags(&ids, &[0, 3, 3], &gradients, &default())?; // bag 1 is empty
+        bags.update_bags(&Bags::new(&ids, &[0, 3, 3]), &gradients, &default())?; // bag 1 is empty
         rows.update(&ids, &of_each, &default())?;
     }
     assert_eq!(all_rows(&bags), all_rows(&rows));
@@ -73,12 +73,47 @@ fn bags_of_a_table() -> Result<(), Error> {
         ([0, 3, 3], 8, Code::BadSize),
     ] {
         refused(
-            bags.update_bags(&ids, &offsets, &gradients[..count], &default()),
+            bags.update_bags(&Bags::new(&ids, &offsets), &gradients[..count], &default()),
             code,
             &[],
         );
     }
     assert!(bags.save()? == before);
+    Ok(())
+}
+
+/// Weights multiply the gradient of a bag and its rows, and padding does not count in the mean.
+#[test]
+fn weights_of_bags() -> Result<(), Error> {
+    let config = text(SGD, r#", "ignore_id": 9"#);
+    let (mut bags, mut rows) = (Table::<f32>::new(&config)?, Table::<f32>::new(&config)?);
+    let (ids, weights) = ([4i32, 1, 9, 4], [2.0, 0.5, 7.0, 3.0]);
+    let of_bags = Bags::new(&ids, &[0, 3]).weights(&weights);
+    bags.update_bags(&of_bags, &[1.0, 2.0, 3.0, 1.0, 1.0, 1.0], &default())?;
+    rows.update(
+        &[4i64, 1, 4],
+        &[2.0, 4.0, 6.0, 0.5, 1.0, 1.5, 3.0, 3.0, 3.0],
+        &default(),
+    )?;
+    assert_eq!(all_rows(&bags), all_rows(&rows));
+    let mut out = [1.0; 6];
+    bags.bags_into(&of_bags, &mut out)?;
+    assert_eq!(out, [-10.25, -14.5, -18.75, -15.0, -21.0, -27.0]);
+    bags.bags_into(&of_bags.mean(), &mut out)?;
+    assert_eq!(out, [-5.125, -7.25, -9.375, -15.0, -21.0, -27.0]);
+    let short = Bags::new(&ids, &[0, 3]).weights(&weights[..3]);
+    refused(bags.bags_into(&short, &mut out), Code::BadSize, &["weights"]);
+    refused(
+        bags.update_bags(&short, &[1.0; 6], &default()),
+        Code::BadSize,
+        &["weights"],
+    );
+    refused(bags.bags_into(&of_bags, &mut out[..5]), Code::BadSize, &["out"]);
+
+    let mut doubles = Table::<f64>::new(&text(&format!(r#"{SGD}, "type": "float64""#), ""))?;
+    let half = Bags::new(&[2i64, 2], &[0]).weights(&[0.5, 0.25]).mean();
+    doubles.update_bags(&half, &[8.0; 3], &default())?;
+    assert_eq!(doubles.row(2i64)?, [-3.0; 3]);
     Ok(())
 }
 
@@ -328,7 +363,9 @@ fn threads_share_a_table() -> Result<(), Error> {
                 for step in 0..STEPS {
                     let ids = [step as i64 % 9, 9];
                     if thread == 0 {
-                        table.update_bags(&ids, &[0], &[-1.0; 3], &default()).unwrap();
+                        table
+                            .update_bags(&Bags::new(&ids, &[0]), &[-1.0; 3], &default())
+                            .unwrap();
                     } else {
                         table.update(&ids, &[-1.0; 6], &default()).unwrap();
                     }
