@@ -72,6 +72,24 @@ public:
     any_span span(void const* data, std::uint64_t count) const {
         return {type_, const_cast<void*>(data), static_cast<std::size_t>(count)};
     }
+    /// How bags of so many ids are pooled.
+    bag_options bags(gradstep_bag_options const* options, std::uint64_t ids) const {
+        gradstep_bag_options const given =
+            known_part(options, gradstep_bag_options(GRADSTEP_BAG_OPTIONS_INIT), "gradstep_bag_options");
+        if (given.mode != GRADSTEP_BAG_SUM && given.mode != GRADSTEP_BAG_MEAN)
+            refuse(GRADSTEP_BAD_VALUE, {"bag_options.mode"}, {given.mode, " is out of range"},
+                   {"GRADSTEP_BAG_SUM or GRADSTEP_BAG_MEAN"});
+        bag_options out;
+        if (given.mode == GRADSTEP_BAG_MEAN) out.mode = bag_mode::mean;
+        auto const weights = [&]<class T>(T const* data) {
+            if (!detail::is_aligned(data, scalar_of<T>())) detail::refuse_alignment("weights", scalar_of<T>());
+            out.weights = std::span<T const>(data, static_cast<std::size_t>(ids));
+        };
+        if (given.weights == nullptr) return out;
+        if (type_ == scalar::float64) weights(static_cast<double const*>(given.weights));
+        else weights(static_cast<float const*>(given.weights));
+        return out;
+    }
 
 private:
     detail::executor_reference executor() const {
