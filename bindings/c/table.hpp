@@ -82,7 +82,8 @@ public:
         bag_options out;
         if (given.mode == GRADSTEP_BAG_MEAN) out.mode = bag_mode::mean;
         auto const weights = [&]<class T>(T const* data) {
-            if (!detail::is_aligned(data, scalar_of<T>())) detail::refuse_alignment("weights", scalar_of<T>());
+            if (!detail::is_aligned(data, gradstep::scalar_of<T>()))
+                detail::refuse_alignment("weights", gradstep::scalar_of<T>());
             out.weights = std::span<T const>(data, static_cast<std::size_t>(ids));
         };
         if (given.weights == nullptr) return out;
