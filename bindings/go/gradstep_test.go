@@ -287,6 +287,95 @@ func addsOne[T Element](t *testing.T, a adds[T]) {
 	}
 }
 
+// Every rule, preset, schedule, regularizer, average and clip, and every kind of memory, trains.
+func TestConfigurations(t *testing.T) {
+	list, err := os.ReadFile("../../test/c/configurations.txt")
+	check(t, err)
+	for _, line := range strings.Split(string(list), "\n") {
+		dtype, config, found := strings.Cut(line, " {")
+		if !found || dtype == "#" {
+			continue
+		}
+		config = "{" + config
+		t.Run(line, func(t *testing.T) {
+			switch dtype {
+			case "float32":
+				trains(t, config, func(x float32) float32 { return x })
+			case "float64":
+				trains(t, config, func(x float32) float64 { return float64(x) })
+			case "bfloat16":
+				trains(t, config, func(x float32) BFloat16 { return BFloat16(math.Float32bits(x) >> 16) })
+			default:
+				t.Fatalf("the dtype is %q", dtype)
+			}
+		})
+	}
+}
+
+func trains[T Element](t *testing.T, config string, of func(float32) T) {
+	numbers := func(seed, span int) []T {
+		out := make([]T, 24)
+		for i := range out {
+			out[i] = of(float32((i+seed)%span - span/2))
+		}
+		return out
+	}
+	initial := numbers(0, 5)
+	p := must[*Parameter[T]](t)(NewRows(config, 4, 6, initial))
+	for step := 0; step < 8; step++ {
+		check(t, p.Update(numbers(step, 7), Loss(0.5), Samples(2), Epoch(int64(step))))
+	}
+	values := must[[]T](t)(p.Values())
+	if reflect.DeepEqual(values, initial) {
+		t.Fatal("no value has moved")
+	}
+	if gradient, element, err := FirstNonFinite(values); gradient != -1 || err != nil {
+		t.Fatal(element, err)
+	}
+}
+
+func TestThreadsGiveTheBitsOfOne(t *testing.T) {
+	const n = 300_000 // enough to be split
+	var states [2][]byte
+	for i, config := range []string{adam, strings.Replace(adam, "{", `{"threads": 2, `, 1)} {
+		p := must[*Parameter[float32]](t)(NewParameter(config, values(n, math.Sin)))
+		check(t, p.Update(values(n, math.Cos)))
+		states[i] = must[[]byte](t)(p.MarshalBinary())
+	}
+	if !bytes.Equal(states[0], states[1]) {
+		t.Fatal("two threads give other bits than one")
+	}
+}
+
+func TestGradientsThatAreNotFinite(t *testing.T) {
+	of := func(what string) *Parameter[float32] {
+		return must[*Parameter[float32]](t)(NewParameter(`{`+sgd+`, "on_nonfinite": "`+what+`"}`, []float32{1, 2}))
+	}
+	nan := float32(math.NaN())
+	propagates, skips, raises := of("propagate"), of("skip"), of("raise")
+	check(t, propagates.Update([]float32{1, nan}))
+	if got := must[[]float32](t)(propagates.Values()); got[0] != 0 || got[1] == got[1] {
+		t.Fatal(got)
+	}
+	check(t, skips.Update([]float32{1, nan}))
+	wants(t, raises.Update([]float32{1, nan}), NotFinite, "element 1")
+	for _, p := range []*Parameter[float32]{skips, raises} {
+		equal(t, must[[]float32](t)(p.Values()), []float32{1, 2})
+	}
+}
+
+func TestClips(t *testing.T) {
+	for clip, want := range map[string][]float32{ // of the gradient (3, -4), whose norm is 5
+		`"clip_norm", "limit": 2.5`:        {-1.5, 2},
+		`"clip_global_norm", "limit": 2.5`: {-1.5, 2},
+		`"clip_value", "limit": 3.5`:       {-3, 3.5},
+	} {
+		p := must[*Parameter[float32]](t)(NewParameter(`{`+sgd+`, "clip": {"name": `+clip+`}}`, []float32{0, 0}))
+		check(t, p.Update([]float32{3, -4}))
+		equal(t, must[[]float32](t)(p.Values()), want)
+	}
+}
+
 func TestRows(t *testing.T) {
 	const rows, width = 10, 3
 	p := must[*Parameter[float32]](t)(NewRows[float32](adam, rows, width, nil))

@@ -326,6 +326,55 @@ class Training(unittest.TestCase):
                 w -= 0.1 * b
             self.assertLess(numpy.abs(p.values() - w).max(), 10 * (3 + 0.1 * 2 * 4) * 2**-53 * 3)
 
+    def test_configurations(self):
+        """Every rule, preset, schedule, regularizer, average and clip, and every kind of memory, trains."""
+        lines = (HEADER.parents[3] / "test/c/configurations.txt").read_text().splitlines()
+        for line in lines:
+            dtype, _, settings = line.partition(" {")
+            if not settings or dtype == "bfloat16" and not ml_dtypes:
+                continue
+            with self.subTest(line):
+                element = numpy.dtype(getattr(ml_dtypes, dtype, dtype))
+                initial = (numpy.arange(24) % 5 - 2).reshape(4, 6).astype(element)
+                p = gradstep.Parameter("{" + settings, initial)
+                for step in range(8):
+                    gradient = ((numpy.arange(24) + step) % 7 - 3).reshape(4, 6).astype(element)
+                    p.update(gradient, loss=0.5, samples=2, epoch=step)
+                self.assertTrue((p.values() != initial).any())
+                self.assertTrue(numpy.isfinite(p.values().astype(float)).all())
+
+    def test_clips(self):
+        for clip, want in (
+            (gradstep.clips.clip_norm(2.5), [-1.5, 2]),  # of the gradient (3, -4), whose norm is 5
+            (gradstep.clips.clip_global_norm(2.5), [-1.5, 2]),
+            (gradstep.clips.clip_value(3.5), [-3, 3.5]),
+        ):
+            p = gradstep.Parameter(config("sgd", 1.0, clip=clip), numpy.zeros(2, numpy.float32))
+            p.update(numpy.array([3, -4], numpy.float32))
+            self.assertEqual(p.values().tolist(), want)
+
+    def test_gradients_that_are_not_finite(self):
+        propagates, skips, raises = (
+            gradstep.Parameter(config("sgd", 1.0, on_nonfinite=what), numpy.array([1, 2], numpy.float32))
+            for what in ("propagate", "skip", "raise")
+        )
+        bad = numpy.array([1, numpy.nan], numpy.float32)
+        propagates.update(bad)
+        self.assertEqual((propagates.values()[0], numpy.isnan(propagates.values()[1])), (0, True))
+        skips.update(bad)
+        with self.assertRaisesRegex(gradstep.Error, "element 1"):
+            raises.update(bad)
+        self.assertEqual((skips.values().tolist(), raises.values().tolist()), ([1, 2], [1, 2]))
+
+    def test_threads_give_the_bits_of_one(self):
+        initial, gradient = gradients(2, 300_000)  # enough to be split
+        states = []
+        for threads in (1, 2):
+            p = gradstep.Parameter(config("adam", 0.1, threads=threads), initial)
+            p.update(gradient)
+            states.append(p.save_state())
+        self.assertEqual(bytes(states[0]), bytes(states[1]))
+
     def test_sparse_rows(self):
         table = gradstep.Table(config("sgd", 0.5), numpy.zeros((5, 2), numpy.float32))
         for ids in (

@@ -222,6 +222,113 @@ fn every_element() -> Result<(), Error> {
     adds(1u64 << 40, 1, (1 << 40) + 1)
 }
 
+/// Every rule, preset, schedule, regularizer, average and clip, and every kind of memory, trains.
+#[test]
+fn configurations() -> Result<(), Error> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test/c/configurations.txt");
+    let list = std::fs::read_to_string(path).unwrap();
+    for line in list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (dtype, config) = line.split_once(' ').unwrap();
+        let done = match dtype {
+            "float32" => trains(config, |x| x),
+            "float64" => trains(config, f64::from),
+            "bfloat16" => trains(config, |x| BFloat16((x.to_bits() >> 16) as u16)),
+            other => panic!("the dtype is {other}"),
+        };
+        done.unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+    Ok(())
+}
+
+fn trains<T: Element + PartialEq>(config: &str, of: impl Fn(f32) -> T) -> Result<(), Error> {
+    let numbers = |seed: i64, span: i64| {
+        (0..24)
+            .map(|i| of(((i + seed) % span - span / 2) as f32))
+            .collect::<Vec<T>>()
+    };
+    let initial = numbers(0, 5);
+    let mut p = Parameter::from_rows(config, 4, 6, &initial)?;
+    for step in 0..8 {
+        let options = StepOptions {
+            loss: Some(0.5),
+            samples: 2,
+            epoch: Some(step),
+            ..default()
+        };
+        p.update(&numbers(step, 7), &options)?;
+    }
+    assert!(p.values()? != initial, "{config}: no value has moved");
+    assert_eq!(first_nonfinite(&[p.values()?])?, None, "{config}");
+    Ok(())
+}
+
+#[test]
+fn threads_give_the_bits_of_one() -> Result<(), Error> {
+    const N: usize = 300_000; // enough to be split
+    let (initial, gradient) = (values(N, f64::sin), values(N, f64::cos));
+    let mut one = Parameter::new(ADAM, &initial)?;
+    let mut two = Parameter::new(&ADAM.replacen('{', r#"{"threads": 2, "#, 1), &initial)?;
+    one.update(&gradient, &default())?;
+    two.update(&gradient, &default())?;
+    same(&one, &two.save()?);
+    Ok(())
+}
+
+#[test]
+fn gradients_that_are_not_finite() -> Result<(), Error> {
+    let of = |what: &str| {
+        let config = r#"{"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}, "on_nonfinite": "#;
+        Parameter::new(&format!("{config}\"{what}\"}}"), &[1.0f32, 2.0])
+    };
+    let (mut propagates, mut skips, mut raises) = (of("propagate")?, of("skip")?, of("raise")?);
+    propagates.update(&[1.0, f32::NAN], &default())?;
+    assert!(propagates.values()?[0] == 0.0 && propagates.values()?[1].is_nan());
+    skips.update(&[1.0, f32::NAN], &default())?;
+    refused(
+        raises.update(&[1.0, f32::NAN], &default()),
+        Code::NotFinite,
+        &["element 1"],
+    );
+    assert_eq!((skips.values()?, raises.values()?), (&[1.0, 2.0][..], &[1.0, 2.0][..]));
+    Ok(())
+}
+
+#[test]
+fn clips() -> Result<(), Error> {
+    for (clip, limit, want) in [
+        ("clip_norm", 2.5, [-1.5, 2.0]), // of the gradient (3, -4), whose norm is 5
+        ("clip_global_norm", 2.5, [-1.5, 2.0]),
+        ("clip_value", 3.5, [-3.0, 3.5]),
+    ] {
+        let config = format!(
+            r#"{{"rule": {{"name": "sgd"}}, "schedule": {{"name": "constant", "rate": 1}},
+               "clip": {{"name": "{clip}", "limit": {limit}}}}}"#
+        );
+        let mut p = Parameter::new(&config, &[0.0f32, 0.0])?;
+        p.update(&[3.0, -4.0], &default())?;
+        assert_eq!(p.values()?, want, "{clip}");
+    }
+    Ok(())
+}
+
+#[test]
+fn numbers_change_between_steps() -> Result<(), Error> {
+    let of = |beta1: f64| ADAM.replace(r#""adam""#, &format!(r#""adam", "beta1": {beta1}"#));
+    let (mut p, mut other) = (
+        Parameter::new(&of(0.5), &[1.0f32, 2.0])?,
+        Parameter::new(&of(0.25), &[1.0f32, 2.0])?,
+    );
+    p.update(&[1.0, -1.0], &default())?;
+    other.load(&p.save()?)?;
+    p.set_numbers(&[("rule.beta1", 0.25)])?;
+    assert_eq!(p.config()?, other.config()?);
+    p.update(&[0.5, 2.0], &default())?;
+    other.update(&[0.5, 2.0], &default())?;
+    same(&p, &other.save()?);
+    refused(p.set_numbers(&[("rule.beta1", 1.5)]), Code::BadConfig, &["rule.beta1"]);
+    Ok(())
+}
+
 #[test]
 fn rows() -> Result<(), Error> {
     let mut p = Parameter::<f32>::zeros(ADAM, 10, 3)?;
