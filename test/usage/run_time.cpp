@@ -1,6 +1,8 @@
 // The C++ of the pages docs/how_to/choose_at_run_time.md, configuration.md and in_your_framework.md
-// that no example has.
+// that no example has, and a load of a part of a file.
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
+#include <gradstep/model.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/set_number.hpp>
 #include <gradstep/striped.hpp>
@@ -207,11 +209,29 @@ bool state_in_8_bits() {
     return m.size() == gs::coded_block::count(n);
 }
 
+// The file has other names, fewer rows, and not all parameters.
+bool a_part_of_a_file() {
+    char const* const file = "run_time_part_of_a_file.safetensors";
+    gs::optimizer_configuration const optimizer = gs::read_optimizer(text);
+    gs::model saved, net;
+    saved.add("body.rows", gs::any_parameter{optimizer, std::vector<float>(8, 1.0f), 4, 2});
+    net.add("rows", gs::any_parameter{optimizer, std::vector<float>(12, 2.0f), 6, 2});
+    net.add("head", gs::any_parameter{optimizer, std::vector<float>(3)});
+    saved.save(file);
+    auto const report = net.load(file, {.missing = gs::missing_parameters::keep,
+                                        .rows = gs::changed_rows::resize,
+                                        .renamed = {{"body.rows", "rows"}}});
+    std::remove(file);
+    auto const values = net.get<gs::any_updater>("rows").values().as<float>();
+    return report.resized == std::vector<std::string>{"rows"} && report.kept == std::vector<std::string>{"head"} &&
+           values[7] == 1 && values[8] == 2;
+}
+
 } // namespace
 
 int main() {
     bool const right = updaters() && step_counts() && policies_of_run_time(true) && one_rule() && averages() &&
-                       tables() && tables_of_run_time() && state_in_8_bits();
+                       tables() && tables_of_run_time() && state_in_8_bits() && a_part_of_a_file();
     std::printf(right ? "as the pages say\n" : "NOT AS THE PAGES SAY\n");
     return right ? 0 : 1;
 }
