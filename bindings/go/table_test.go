@@ -247,6 +247,25 @@ func TestChangingRowsOfATable(t *testing.T) {
 	equal(t, rowsOf(t, table), []float32{3.2, 3.2, 1, 1})
 }
 
+// Inactive rows get the decay and the moments of the steps that they missed.
+func TestRowsCatchUp(t *testing.T) {
+	exact := tableOf[int64](t, `"rule": {"name": "sgd"}, "regularizer": {"name": "decoupled", "rate": 0.5}, "catch_up": "exact",
+		"schedule": {"name": "constant", "rate": 0.5}`, `"rows": 3, "width": 1, "initial": 1`)
+	const moments = `"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.125}`
+	replay := tableOf[int64](t, moments+`, "catch_up": {"name": "replay", "max_steps": 9}`, `"rows": 2, "width": 1`)
+	dense := must[*Parameter[float32]](t)(NewRows[float32](`{`+moments+`}`, 2, 1, nil))
+	check(t, replay.Update([]int64{1}, []float32{1}))
+	check(t, dense.Update([]float32{0, 1}))
+	for i := 0; i < 3; i++ {
+		check(t, exact.Update([]int64{0}, []float32{0}))
+		check(t, replay.Update([]int64{0}, []float32{1}))
+		check(t, dense.Update([]float32{1, 0}))
+	}
+	equal(t, must[[]float32](t)(exact.Row(2)), []float32{0.75 * 0.75 * 0.75})
+	row := must[[]float32](t)(dense.Row(1))[0]
+	near(t, must[[]float32](t)(replay.Row(1)), []float64{float64(row)})
+}
+
 // A run in two halves, through bytes and through files, has the bits of one run.
 func TestResumeATable(t *testing.T) {
 	start := func() *Table[float32, int64] {

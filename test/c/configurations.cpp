@@ -2,6 +2,7 @@
 // parameter of the C library, and so does every kind of memory.
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -44,6 +45,16 @@ template <class T> bool trains(std::string const& config) {
     return true;
 }
 
+bool trains_as(std::string const& dtype, std::string const& config) {
+    if (dtype == "float32") return trains<float>(config);
+    if (dtype == "float64") return trains<double>(config);
+    if (dtype == "bfloat16") return trains<gradstep::bfloat16>(config);
+    if (dtype == "float16") return trains<gradstep::float16>(config);
+    if (dtype == "int32") return trains<std::int32_t>(config);
+    REQUIRE(dtype == "int64");
+    return trains<std::int64_t>(config);
+}
+
 } // namespace
 
 TEST_CASE("Every rule, preset, schedule, regularizer, average and clip trains a parameter of the C library", "[c]") {
@@ -54,10 +65,7 @@ TEST_CASE("Every rule, preset, schedule, regularizer, average and clip trains a 
         CAPTURE(line);
         std::size_t const space = line.find(' ');
         std::string const dtype = line.substr(0, space), config = line.substr(space + 1);
-        REQUIRE((dtype == "float32" || dtype == "float64" || dtype == "bfloat16"));
-        bool const done = dtype == "float32"   ? trains<float>(config)
-                          : dtype == "float64" ? trains<double>(config)
-                                               : trains<gradstep::bfloat16>(config);
+        bool const done = trains_as(dtype, config);
         ++(done ? trained : not_compiled);
     }
     CHECK(trained > 0);

@@ -7,6 +7,7 @@
 - test/c/configurations.txt, by which four languages train, names every policy of the configuration schema.
 """
 
+import difflib
 import json
 import re
 import sys
@@ -61,10 +62,10 @@ def evidence(text: str) -> tuple[dict[str, list[tuple[str, str, str]]], list[str
             if row in found:
                 problems.append(f"line {number}: the row {row!r} again; expected one section a row")
             found.setdefault(row, [])
-        elif row is None or line.count(": ") < 2:
+        elif row is None or len(parts := line.strip().split(": ", 2)) < 3:
             problems.append(f"line {number}: {line.strip()!r}; expected a row, and below it lines \"  column: file: test\"")
         else:
-            found[row].append(tuple(line.strip().split(": ", 2)))
+            found[row].append((parts[0], parts[1], parts[2]))
     return found, problems
 
 
@@ -90,8 +91,11 @@ def tests_of(file: Path) -> set[str]:
         names = re.findall(r"add_test\(NAME (\S+)", code)
     else:
         names = []
-    if file.suffix in (".cpp", ".c") and (ROOT / "examples") in file.parents:  # examples/CMakeLists.txt runs each as a test
+    # Programs that are a test each: see examples/CMakeLists.txt and test/usage/CMakeLists.txt.
+    if file.suffix in (".cpp", ".c") and ROOT / "examples" in file.parents:
         names.append(f"examples.{'c.' if file.suffix == '.c' else ''}{file.stem}")
+    elif file.suffix == ".cpp" and ROOT / "test/usage" in file.parents:
+        names.append(f"usage.{file.stem}")
     return set(names)
 
 
@@ -105,7 +109,9 @@ def wrong_tests(found: dict[str, list[tuple[str, str, str]]]) -> list[str]:
                 continue
             tests = known.setdefault(name, tests_of(ROOT / name))
             if test not in tests:
-                problems.append(f"{row!r}, {column}: {name} has no test {test!r}; expected one of its {len(tests)} tests")
+                near = difflib.get_close_matches(test, sorted(tests), 1)
+                hint = f" (did you mean {near[0]!r}?)" if near else ""
+                problems.append(f"{row!r}, {column}: {name} has no test {test!r}{hint}; expected one of its {len(tests)} tests")
     return problems
 
 

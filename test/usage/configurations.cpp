@@ -3,6 +3,8 @@
 #include <gradstep/runtime.hpp>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -33,6 +35,15 @@ template <class T> bool trains(std::string const& config) {
     return moved && finite;
 }
 
+bool trains_as(std::string const& dtype, std::string const& config) {
+    if (dtype == "float64") return trains<double>(config);
+    if (dtype == "bfloat16") return trains<gs::bfloat16>(config);
+    if (dtype == "float16") return trains<gs::float16>(config);
+    if (dtype == "int32") return trains<std::int32_t>(config);
+    if (dtype == "int64") return trains<std::int64_t>(config);
+    return dtype == "float32" && trains<float>(config);
+}
+
 } // namespace
 
 int main() {
@@ -42,9 +53,7 @@ int main() {
         if (line.empty() || line[0] == '#') continue;
         std::string const dtype = line.substr(0, line.find(' ')), config = line.substr(line.find(' ') + 1);
         try {
-            bool const right = dtype == "float64"    ? trains<double>(config)
-                               : dtype == "bfloat16" ? trains<gs::bfloat16>(config)
-                                                     : trains<float>(config);
+            bool const right = trains_as(dtype, config);
             ++(right ? trained : failed);
             if (!right) std::printf("no finite step: %s\n", line.c_str());
         } catch (gs::error const& e) {

@@ -291,6 +291,29 @@ fn step(table: &mut Table<f32>, steps: usize) -> Result<(), Error> {
     Ok(())
 }
 
+/// Inactive rows get the decay and the moments of the steps that they missed.
+#[test]
+fn rows_of_a_table_catch_up() -> Result<(), Error> {
+    let decay = r#""regularizer": {"name": "decoupled", "rate": 0.5}, "catch_up": "exact""#;
+    let mut exact = Table::<f32>::new(&text(&format!("{SGD}, {decay}"), r#", "initial": 1"#))?;
+    let adam = &ADAM[1..ADAM.len() - 1];
+    let replay = format!(r#"{adam}, "catch_up": {{"name": "replay", "max_steps": 9}}"#);
+    let mut replay = Table::<f32>::new(&text(&replay, ""))?;
+    let mut dense = Parameter::<f32>::zeros(ADAM, 10, 3)?;
+    for step in 0..4 {
+        let row = usize::from(step == 0); // row 1, and then row 0
+        let mut gradient = [0.0; 30];
+        gradient[3 * row..][..3].fill(1.0);
+        exact.update(&[row as i64], &[0.0; 3], &default())?;
+        replay.update(&[row as i64], &[1.0; 3], &default())?;
+        dense.update(&gradient, &default())?;
+    }
+    assert_eq!(exact.row(2i64)?, [0.5f32.powi(4); 3]);
+    let want: Vec<f64> = dense.row(1i64)?.iter().map(|x| f64::from(*x)).collect();
+    near(&replay.row(1i64)?, &want);
+    Ok(())
+}
+
 /// A run in two halves, through bytes and through files, gives the bits of one run.
 #[test]
 fn a_table_resumes() -> Result<(), Error> {
