@@ -1,5 +1,5 @@
 // The C++ of the pages docs/how_to/choose_at_run_time.md, configuration.md and in_your_framework.md
-// that no example has, and a load of a part of a file.
+// that no example has, a load of a part of a file, frozen parameters and a pool of the application.
 #include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/model.hpp>
@@ -7,6 +7,7 @@
 #include <gradstep/runtime/set_number.hpp>
 #include <gradstep/striped.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -227,11 +228,39 @@ bool a_part_of_a_file() {
            values[7] == 1 && values[8] == 2;
 }
 
+bool frozen_parameters() {
+    gs::optimizer_configuration const optimizer = gs::read_optimizer(text);
+    std::vector<float> const initial(3, 1.0f), gradient(3, 0.5f);
+    gs::model net;
+    net.add("body", gs::any_parameter{optimizer, initial});
+    net.add("head", gs::any_parameter{optimizer, initial});
+    net.freeze({"body"});
+    net.update({{"body", gradient}, {"head", gradient}});
+    return net.get<gs::any_updater>("body").values().as<float>()[0] == 1 &&
+           net.get<gs::any_updater>("head").values().as<float>()[0] < 1;
+}
+
+bool a_pool_of_the_application() {
+    std::vector<float> const initial(300'000, 1.0f), gradient(initial.size(), 0.5f); // enough to be split
+    int calls = 0;
+    gs::callback_executor host(2, [&](std::size_t parts, gs::task work) {
+        ++calls;
+        for (std::size_t part = parts; part-- > 0;) work(part);
+    });
+    gs::any_parameter alone{gs::read_optimizer(text), initial}, shared = alone;
+    shared.use_threads(host);
+    alone.update(gradient);
+    shared.update(gradient);
+    auto const a = alone.values().as<float>(), b = shared.values().as<float>();
+    return calls > 0 && std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
 } // namespace
 
 int main() {
     bool const right = updaters() && step_counts() && policies_of_run_time(true) && one_rule() && averages() &&
-                       tables() && tables_of_run_time() && state_in_8_bits() && a_part_of_a_file();
+                       tables() && tables_of_run_time() && state_in_8_bits() && a_part_of_a_file() &&
+                       frozen_parameters() && a_pool_of_the_application();
     std::printf(right ? "as the pages say\n" : "NOT AS THE PAGES SAY\n");
     return right ? 0 : 1;
 }
