@@ -72,7 +72,7 @@ class Batch:
 
         The shape is (number of samples,) if the table has the width 1, as in a linear model, else (number of samples, width).
         """
-        out = _pooled(table, self.ids, self.offsets, self._weights_for(table))
+        out = table.bags(self.ids, self.offsets, weights=self._weights_for(table))
         return out.reshape(-1) if table.width == 1 else out
 
     def update(self, table: Table | KeyedTable, gradient: Array, **options: Unpack[StepOptions]) -> None:
@@ -85,45 +85,22 @@ class Batch:
         changes.
         """
         if isinstance(gradient, numpy.ndarray):
-            gradient = numpy.ascontiguousarray(_as_element(gradient, "gradient", table))
-        _update_pooled(table, self.ids, self.offsets, self._weights_for(table), gradient, options)
+            gradient = numpy.ascontiguousarray(_converted(gradient, "gradient", _arrays.DTYPES[table.dtype].numpy))
+        table.update_bags(self.ids, self.offsets, gradient, weights=self._weights_for(table), **options)
 
     def _weights_for(self, table: Table | KeyedTable) -> numpy.ndarray[Any, Any] | None:
-        return None if self.weights is None else _as_element(self.weights, "weights", table)
+        dtype = numpy.float64 if table.dtype == "float64" else numpy.float32
+        return None if self.weights is None else _converted(self.weights, "weights", dtype)
 
     def __repr__(self) -> str:
         return f"<gradstep.sparse.Batch of {len(self)} samples, {len(self.ids)} features>"
 
 
-def _as_element(numbers: numpy.ndarray[Any, Any], what: str, table: Table | KeyedTable) -> numpy.ndarray[Any, Any]:
-    """Converts real numbers to the dtype of a table."""
+def _converted(numbers: numpy.ndarray[Any, Any], what: str, dtype: Any) -> numpy.ndarray[Any, Any]:
+    """Converts real numbers to a dtype, if numpy has it."""
     if numbers.dtype.kind not in "biuf" and numbers.dtype not in _arrays._BY_NUMPY:
         raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {numbers.dtype}; expected real numbers")
-    element = _arrays.DTYPES[table.dtype].numpy
-    return numbers if element is None else numbers.astype(element, copy=False)
-
-
-def _pooled(table: Any, ids: Any, offsets: Any, weights: Any) -> numpy.ndarray[Any, Any]:
-    rows = table.rows(ids)
-    if weights is not None:
-        rows = rows * weights[:, None]
-    begins = offsets.astype(numpy.intp)
-    out = numpy.zeros((len(begins), table.width), rows.dtype)
-    some = numpy.flatnonzero(numpy.diff(begins, append=len(ids)))
-    if len(some):
-        out[some] = numpy.add.reduceat(rows, begins[some], axis=0)
-    return out
-
-
-def _update_pooled(table: Any, ids: Any, offsets: Any, weights: Any, gradient: Any, options: Any) -> None:
-    if weights is None:
-        table.update_bags(ids, offsets, gradient, **options)
-        return
-    shape = len(offsets), table.width
-    _arrays.checked(gradient, "gradient", _arrays.DTYPES[table.dtype], shape)
-    array = gradient if isinstance(gradient, numpy.ndarray) else numpy.from_dlpack(gradient)
-    counts = numpy.diff(offsets.astype(numpy.intp), append=len(ids))
-    table.update(ids, numpy.repeat(array.reshape(shape), counts, axis=0) * weights[:, None], **options)
+    return numbers if dtype is None else numbers.astype(dtype, copy=False)
 
 
 def csr(matrix: Any) -> Batch:
