@@ -202,7 +202,7 @@ def main():
 
     lines.section = "One pass over a CSV file"
     print("| | loss | ns an impression | quartiles | they / gradstep | quartiles | at least | | MB |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
     missed = False
     for variant, results in runs.items():
         name = names[variant]
