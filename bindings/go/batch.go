@@ -83,8 +83,8 @@ func (b *batch) Update(options ...Option) error {
 	}
 	gradients, counts := unsafe.Slice(b.gradients, len(b.parameters)), unsafe.Slice(b.counts, len(b.parameters))
 	for i, p := range b.parameters {
-		if p.c == nil {
-			return closed("parameter")
+		if err := p.check(); err != nil {
+			return err
 		}
 		if !p.allocateGradient() { // Append released it
 			return &Error{Code: OutOfMemory, Message: "Update: there is no memory for a gradient"}

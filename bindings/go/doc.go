@@ -16,7 +16,7 @@
 //
 // A [Parameter] owns values, state and clock. A [Batch] updates several parameters, each with its own optimizer, in one call. A
 // [Table] is an embedding table, which several goroutines can update. The rows of a [KeyedTable] have 64-bit keys. An [Updater]
-// updates values and state in your own memory.
+// updates values and state in your own memory. A [Server] and a [Worker] train tables and parameters on several machines.
 //
 // Objects are not safe for concurrent use, unless their comments say so. Different goroutines can use different parameters,
 // different updaters, and batches that share no parameter.

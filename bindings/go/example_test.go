@@ -1,9 +1,12 @@
 package gradstep_test
 
 import (
+	"context"
 	"fmt"
 	"hash/fnv"
 	"log"
+	"math"
+	"time"
 
 	"gradstep.org/gradstep"
 )
@@ -176,4 +179,117 @@ func ExampleKeyedTable() {
 	// {2 3 0 0 0} <nil>
 	// 0 1 <nil>
 	// 1 true <nil>
+}
+
+// [transport]
+// peer is a rank whose messages go through channels, to other goroutines.
+type peer struct {
+	rank  int
+	boxes []chan letter // one for each rank
+}
+type letter struct {
+	from  int
+	bytes []byte
+}
+
+func (p peer) Rank() int              { return p.rank }
+func (p peer) Ranks() int             { return len(p.boxes) }
+func (p peer) Timeout() time.Duration { return time.Minute }
+func (p peer) Send(to int, message []byte) error {
+	p.boxes[to] <- letter{p.rank, message} // with room for many, so that it does not wait
+	return nil
+}
+func (p peer) Receive(wait time.Duration) (from int, message []byte, err error) {
+	select {
+	case got := <-p.boxes[p.rank]:
+		return got.from, got.bytes, nil
+	case <-time.After(wait):
+		return 0, nil, nil
+	}
+}
+
+// [transport]
+
+// [server]
+const wideModel = `{"mode": "asynchronous", "num_servers": 1, "tensors": {
+	"wide": {"rule": {"name": "ftrl", "l1": 0.01}, "schedule": {"name": "constant", "rate": 0.1},
+		"keyed_table": {"width": 1}},
+	"bias": {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.01},
+		"parameter": {"size": 1}}}}`
+
+func serve(ctx context.Context, by gradstep.Transport) error {
+	server, err := gradstep.NewServer(wideModel, by.Rank(), by.Ranks())
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	if err := server.AfterEvery(500, func(s *gradstep.Server) error {
+		wide, err := gradstep.KeyedTableOf[float32](s, "wide")
+		if err != nil {
+			return err
+		}
+		_, err = wide.EvictTo(50, nil)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := server.Run(ctx, by); err != nil { // until every worker has stopped
+		return err
+	}
+	info, err := server.Info()
+	fmt.Printf("served %d pushes\n", info.Pushes)
+	return err
+}
+
+// [server]
+
+// [worker]
+func work(ctx context.Context, by gradstep.Transport) error {
+	worker, err := gradstep.NewWorker(ctx, by, gradstep.WorkerOptions{NumServers: 1})
+	if err != nil {
+		return err
+	}
+	defer worker.Close()
+	weights, bias := make([]float32, 2), make([]float32, 1)
+	for step := uint64(0); step < 1000; step++ {
+		keys := []uint64{step % 7, 100 + step%11} // the label is 1 if the first one is odd
+		if err := gradstep.PullRows(ctx, worker, "wide", keys, weights); err != nil {
+			return err
+		}
+		if err := gradstep.Pull(ctx, worker, "bias", bias); err != nil {
+			return err
+		}
+		score := float64(weights[0] + weights[1] + bias[0])
+		wrong := float32(1/(1+math.Exp(-score))) - float32(keys[0]%2)
+		gradients := []float32{wrong, wrong}
+		if err := gradstep.PushRows(ctx, worker, "wide", keys, gradients); err != nil { // returns before the step
+			return err
+		}
+		if err := gradstep.Push(ctx, worker, "bias", []float32{wrong}); err != nil {
+			return err
+		}
+	}
+	return worker.Stop(ctx)
+}
+
+// [worker]
+
+func ExampleServer() {
+	// [job]
+	boxes := []chan letter{make(chan letter, 1000), make(chan letter, 1000), make(chan letter, 1000)}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	failed := make(chan error)
+	for rank, run := range []func(context.Context, gradstep.Transport) error{serve, work, work} {
+		rank, run := rank, run
+		go func() { failed <- run(ctx, peer{rank, boxes}) }()
+	}
+	for range boxes {
+		if err := <-failed; err != nil {
+			log.Fatal(err)
+		}
+	}
+	// [job]
+
+	// Output: served 4000 pushes
 }

@@ -287,9 +287,10 @@ func withNames(path string, parameters map[string]AnyParameter,
 		if p == nil {
 			return notMade("parameter "+name, "NewParameter or NewRows")
 		}
-		if handles[i] = p.c; handles[i] == nil {
+		if p.check() != nil {
 			return closed("parameter " + name)
 		}
+		handles[i] = p.c
 	}
 	cNames, free := cTexts(append(names, path))
 	defer free()

@@ -86,6 +86,25 @@ func (t *KeyedTable[T]) Keys() ([]uint64, error) {
 	}
 }
 
+// RangeKeys calls f with the keys that have rows, until f returns false. Unlike Keys, it needs no memory for all of them. The keys are
+// of one moment if no row is admitted or evicted meanwhile, by f or by another goroutine.
+func (t *KeyedTable[T]) RangeKeys(f func(key uint64) bool) error {
+	page := make([]uint64, 4096)
+	for first, written := C.uint64_t(0), C.uint64_t(len(page)); written == C.uint64_t(len(page)); first += written {
+		if err := t.call(func(s *scratch) C.gradstep_status {
+			return C.gradstep_table_keys(t.c, first, (*C.uint64_t)(&page[0]), C.uint64_t(len(page)), &written, &s.said)
+		}); err != nil {
+			return err
+		}
+		for _, key := range page[:written] {
+			if !f(key) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
 // KeyCounts counts events since a [KeyedTable] was made, including the time before a checkpoint.
 type KeyCounts struct {
 	Admitted   int64 // new rows
@@ -250,12 +269,18 @@ func (t *KeyedTable[T]) stateOfRow() ([]Slot, error) {
 // ChangedSince returns the rows that steps after this step have updated or evicted, as bytes for ApplyChanges of a replica. Send the
 // state, too, to a replica that trains. If the table no longer knows all evictions since the step, the code of the error is BadValue:
 // then send all rows, with step 0.
-func (t *KeyedTable[T]) ChangedSince(step int64, withState bool) ([]byte, error) {
+func (t *KeyedTable[T]) ChangedSince(step int64, withState bool) (out []byte, err error) {
+	err = t.changedSince(step, withState, func(changes []byte) { out = append([]byte{}, changes...) })
+	return out, err
+}
+
+// changedSince calls f with the changes in memory of the library.
+func (t *KeyedTable[T]) changedSince(step int64, withState bool, f func(changes []byte)) error {
 	var bytes *C.gradstep_bytes
 	if err := t.call(func(s *scratch) C.gradstep_status {
 		return C.gradstep_table_changed_since(t.c, C.int64_t(step), toggle(withState, 1), &bytes, &s.said)
 	}); err != nil {
-		return nil, err
+		return err
 	}
 	defer C.gradstep_bytes_release(bytes)
 	var data unsafe.Pointer
@@ -263,9 +288,10 @@ func (t *KeyedTable[T]) ChangedSince(step int64, withState bool) ([]byte, error)
 	if err := withScratch(func(s *scratch) C.gradstep_status {
 		return C.gradstep_bytes_view(bytes, &data, &size, &s.said)
 	}); err != nil {
-		return nil, err
+		return err
 	}
-	return append([]byte(nil), unsafe.Slice((*byte)(data), size)...), nil
+	f(unsafe.Slice((*byte)(data), size))
+	return nil
 }
 
 // ApplyChanges applies the bytes of ChangedSince of another table with the same type, rule and width. If it returns an error, the

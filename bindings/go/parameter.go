@@ -72,8 +72,9 @@ type parameter struct {
 	hasRows     bool // else rows is 1, and width the number of elements
 	bytes       int  // the size of an element
 	gradient    unsafe.Pointer
-	config      string // the string that the constructor got
-	reads       int    // calls of Read that have not returned
+	config      string  // the string that the constructor got
+	reads       int     // calls of Read that have not returned
+	owner       *server // a parameter of a server; nil: its own
 	said        C.gradstep_error
 	options     C.gradstep_step_options
 }
@@ -93,6 +94,9 @@ func (p *parameter) check() error {
 	if p.c == nil {
 		return closed("parameter")
 	}
+	if p.owner != nil && p.owner.c == nil {
+		return closed("the server of the parameter")
+	}
 	return nil
 }
 
@@ -103,7 +107,7 @@ func (p Parameter[T]) String() string {
 		return text + "not made}"
 	}
 	text += fmt.Sprintf("rule: %s, rows: %d, width: %d", nameOfRule(p.config), p.rows, p.width)
-	if p.c == nil {
+	if p.check() != nil {
 		text += ", closed"
 	}
 	return text + "}"
@@ -200,7 +204,9 @@ func (p *parameter) Close() error {
 	if p.reads != 0 {
 		return &Error{Code: BadSequence, Message: "Close: the function of Read is at work; expected a call after Read has returned"}
 	}
-	C.gradstep_parameter_release(p.c)
+	if p.owner == nil {
+		C.gradstep_parameter_release(p.c)
+	}
 	C.free(p.gradient)
 	p.c, p.gradient = nil, nil
 	runtime.KeepAlive(p)
@@ -328,7 +334,7 @@ func (p *parameter) allocateGradient() bool {
 	if p == nil {
 		return false
 	}
-	if p.gradient == nil && p.c != nil {
+	if p.gradient == nil && p.check() == nil {
 		p.gradient = C.gradient_memory(C.size_t(p.Len() * p.bytes))
 	}
 	return p.gradient != nil

@@ -82,6 +82,7 @@ type table[T Element, I ID] struct {
 	state   C.int32_t // the dtype of averages
 	rule    string
 	judging atomic.Int32 // calls of Evict and EvictTo that have not returned
+	owner   *server      // a table of a server; nil: its own
 }
 
 // NewTable makes a table. config is the JSON of the optimizer with the keys "type" and "table" (docs/how_to/go.md#tables). The
@@ -104,9 +105,18 @@ func newTable[T Element, I ID](config string, keyed bool) (*table[T, I], error) 
 		return nil, errorOf(status, &said)
 	}
 	runtime.SetFinalizer(t, func(t *table[T, I]) { t.Close() })
+	if err := t.describeSelf(keyed); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// describeSelf reads the facts of a table from the library. It returns an error if the table has another type.
+func (t *table[T, I]) describeSelf(keyed bool) error {
 	info, err := t.describe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	switch isKeyed := info.keyed != 0; {
 	case isKeyed && !keyed:
@@ -118,15 +128,14 @@ func newTable[T Element, I ID](config string, keyed bool) (*table[T, I], error) 
 			valuesOf(info.dtype, 0, nil), strings.ToLower(nameOfElement[T]()), tableName[T, I](keyed))}
 	}
 	if err != nil {
-		t.Close()
-		return nil, err
+		return err
 	}
 	complete, err := t.Config()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t.width, t.state, t.rule = int(info.width), info.state_dtype, ruleIn(complete)
-	return t, nil
+	return nil
 }
 
 // tableName returns the type of a table without its package: Table[float32, int64], KeyedTable[float32].
@@ -144,6 +153,9 @@ func (t *table[T, I]) check() error {
 	}
 	if t.c == nil {
 		return closed("table")
+	}
+	if t.owner != nil && t.owner.c == nil {
+		return closed("the server of the table")
 	}
 	return nil
 }
@@ -195,7 +207,9 @@ func (t *table[T, I]) Close() error {
 	if t.judging.Load() != 0 {
 		return &Error{Code: BadSequence, Message: "Close: an eviction is at work; expected a call after it has returned"}
 	}
-	C.gradstep_table_release(t.c)
+	if t.owner == nil {
+		C.gradstep_table_release(t.c)
+	}
 	t.c = nil
 	runtime.KeepAlive(t)
 	return nil
