@@ -12,7 +12,7 @@ import (
 )
 
 // Transport carries the messages between the ranks of a job with parameter servers. Several goroutines can call its methods at the
-// same time. docs/how_to/go.md#servers-and-workers has one by channels.
+// same time. docs/how_to/go.md#servers-and-workers has one by channels, and examples/go_parameter_server one over TCP.
 //
 // If a method returns an error, so does the call of the [Server] or [Worker] that needed it: errors.Is and errors.As find the error of
 // the transport in it. If a method panics, that call panics with the same value. The methods must not call runtime.Goexit.

@@ -16,7 +16,7 @@ from pathlib import Path
 from textwrap import dedent
 
 ROOT = Path(__file__).resolve().parents[2]
-SHOWN = ("examples/**/*.cpp", "examples/**/*.c", "examples/**/*.py", "test/usage/*.cpp", "bindings/go/*.go", "bindings/rust/examples/*.rs")
+SHOWN = ("examples/**/*.cpp", "examples/**/*.c", "examples/**/*.py", "test/usage/*.cpp", "bindings/go/*.go", "examples/**/*.go", "bindings/rust/examples/*.rs")
 NOT_DOCUMENTED = {"all", "without_decay"}  # headers that define no policy
 
 
