@@ -529,7 +529,7 @@ class _Bags(NamedTuple):
     """The arguments of a call with embedding bags."""
 
     ids: tuple[Any, ...]
-    count: int  # of bags
+    number: int  # of bags
     options: Any
     kept: Any  # the memory
 
@@ -621,7 +621,7 @@ class _Rows(_State):
         changes.
         """
         bags = self._bags(ids, offsets, weights, mode)
-        found = _arrays.checked(bag_rows, "bag_rows", self._element, (bags.count, self.width), zeroes(options))
+        found = _arrays.checked(bag_rows, "bag_rows", self._element, (bags.number, self.width), zeroes(options))
         self._call("update_bags", *bags.ids, found.address, found.size, bags.options, options_address(options))
 
     @overload
@@ -650,7 +650,7 @@ class _Rows(_State):
         out: a writable array of the values' dtype and the shape (number of bags, width).
         """
         bags = self._bags(ids, offsets, weights, mode)
-        shape = (bags.count, self.width)
+        shape = (bags.number, self.width)
         if out is None:
             out = _arrays.empty(shape, self._element)
         found = _arrays.checked(out, "out", self._element, shape, True)
