@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union
 
 import torch
 
@@ -87,7 +87,9 @@ class _Lookup(torch.autograd.Function):
         rows, of_weights = _memory.settled(gradient), None
         if single is not None:
             lengths = torch.diff(offsets, append=offsets.new_tensor([len(ids)]))
-            of_weights = (single * rows.repeat_interleave(lengths, dim=0)).sum(dim=1)
+            of_weights = (single * rows.repeat_interleave(lengths, dim=0)).sum(dim=1).to(weights.dtype)
+            if ctx.module.padding_idx is not None:
+                of_weights.masked_fill_(ids == ctx.module.padding_idx, 0)
         if ctx.needs_input_grad[0]:
             ctx.module._take(_Gradient(_Batch(ids, offsets, weights), rows))
         return None, of_weights, None, None, None
@@ -129,6 +131,10 @@ class _TableModule(torch.nn.Module):
         found: torch.dtype = getattr(torch, self.table.dtype)
         return found
 
+    @property
+    def _weight_dtype(self) -> torch.dtype:
+        return torch.float64 if self.dtype is torch.float64 else torch.float32
+
     def __getattr__(self, name: str) -> Any:
         if name == "weight":
             raise AttributeError(f"{type(self).__name__} has no weight; the rows are in its table: table.rows(ids)")
@@ -149,27 +155,8 @@ class _TableModule(torch.nn.Module):
         if batch.offsets is None:
             self.table.rows(batch.ids, out)
         else:
-            self._read_bags(batch, out)
+            self.table.bags(batch.ids, batch.offsets, weights=batch.weights, mode=self.mode, out=out)
         return out
-
-    def _read_bags(self, batch: _Batch, out: torch.Tensor) -> None:
-        single = self._read(batch._replace(offsets=None))
-        all_rows = torch.arange(len(batch.ids), dtype=batch.ids.dtype)
-        out.copy_(
-            torch.nn.functional.embedding_bag(
-                all_rows, single, batch.offsets, mode=self.mode, per_sample_weights=batch.weights
-            )
-        )
-
-    def _update_bags(self, batch: _Batch, rows: torch.Tensor, options: StepOptions) -> None:
-        assert batch.offsets is not None
-        lengths = torch.diff(batch.offsets, append=batch.offsets.new_tensor([len(batch.ids)]))
-        if batch.weights is not None:
-            self.table.update(batch.ids, rows.repeat_interleave(lengths, dim=0) * batch.weights[:, None], **options)
-            return
-        if self.mode == "mean":
-            rows = rows / lengths.clamp(min=1)[:, None]
-        self.table.update_bags(batch.ids, batch.offsets, rows, **options)
 
     def _take(self, gradient: _Gradient) -> None:
         """Takes the gradient of a backward."""
@@ -188,10 +175,11 @@ class _TableModule(torch.nn.Module):
             return
         if ranks > 1:
             options = {**options, "gradient_scale": options.get("gradient_scale", 1.0) / ranks}
-        if gradient.batch.offsets is None:
-            self.table.update(gradient.batch.ids, gradient.rows, **options)
+        ids, offsets, weights = gradient.batch
+        if offsets is None:
+            self.table.update(ids, gradient.rows, **options)
         else:
-            self._update_bags(gradient.batch, gradient.rows, options)
+            self.table.update_bags(ids, offsets, gradient.rows, weights=weights, mode=self.mode, **options)
 
     def step(self, **options: Unpack[StepOptions]) -> None:
         """Updates the table with the gradients of all backwards since the last step. A module without gradients does not change.
@@ -258,8 +246,8 @@ class _TableModule(torch.nn.Module):
         if any(weighted):
             of_own = batch.weights
             if own is not None and of_own is None:
-                of_own = torch.ones(len(batch.ids), dtype=self.dtype, device="cpu")
-            all_weights = gathered(of_own, ids, self.dtype, ())
+                of_own = torch.ones(len(batch.ids), dtype=self._weight_dtype, device="cpu")
+            all_weights = gathered(of_own, ids, self._weight_dtype, ())
         return _joined([_Gradient(_Batch(*x), y) for x, y in zip(zip(all_ids, all_offsets, all_weights), all_rows)])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -288,9 +276,10 @@ def _joined(gradients: list[_Gradient]) -> _Gradient | None:
         for each in ids:
             begins.append(begins[-1] + len(each))
         offsets = torch.cat([x.batch.offsets.long() + begin for x, begin in zip(gradients, begins) if x.batch.offsets is not None])
-    if any(x.batch.weights is not None for x in gradients):
-        ones = (x.rows.new_ones(len(x.batch.ids)) if x.batch.weights is None else x.batch.weights for x in gradients)
-        weights = torch.cat(list(ones))
+    dtypes = {x.batch.weights.dtype for x in gradients if x.batch.weights is not None}
+    if dtypes:
+        ones = torch.ones(max(map(len, ids)), dtype=dtypes.pop(), device="cpu")
+        weights = torch.cat([ones[: len(x.batch.ids)] if x.batch.weights is None else x.batch.weights for x in gradients])
     return _Gradient(_Batch(torch.cat([x.long() for x in ids]), offsets, weights), torch.cat([x.rows for x in gradients]))
 
 
@@ -440,14 +429,11 @@ class _Bags(_TableModule):
                     Status.BAD_SIZE,
                     f"per_sample_weights: has the shape {tuple(weights.shape)}; expected {tuple(ids.shape)}, the input's",
                 )
-            if weights.dtype is not self.dtype:
-                raise error(Status.UNSUPPORTED_TYPE, f"per_sample_weights: is of {weights.dtype}; expected {self.dtype}")
+            if weights.dtype is not self._weight_dtype:
+                raise error(Status.UNSUPPORTED_TYPE, f"per_sample_weights: is of {weights.dtype}; expected {self._weight_dtype}")
             weights = weights.reshape(-1)
         offsets = self._begins(ids, offsets)
-        ids = ids.reshape(-1)
-        if self.padding_idx is not None:
-            ids, offsets, weights = self._without_padding(ids, offsets, weights, self.padding_idx)
-        return _Batch(ids, offsets, weights)
+        return _Batch(ids.reshape(-1), offsets, weights)
 
     def _begins(self, ids: torch.Tensor, offsets: torch.Tensor | None) -> torch.Tensor:
         """Where each bag begins."""
@@ -469,13 +455,6 @@ class _Bags(_TableModule):
                 raise error(Status.BAD_VALUE, f"offsets: {given}; expected {len(ids)} at the end, because of include_last_offset")
             offsets = offsets[:-1]
         return offsets
-
-    def _without_padding(
-        self, ids: torch.Tensor, offsets: torch.Tensor, weights: torch.Tensor | None, padding: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        stays = torch.ne(ids, padding)
-        before = torch.nn.functional.pad(stays.cumsum(0), (1, 0))  # how many ids stay in front of each place
-        return ids[stays], before[offsets.long()].to(offsets.dtype), None if weights is None else weights[stays]
 
     def _shown(self) -> dict[str, Any]:
         return {
@@ -513,7 +492,7 @@ class EmbeddingBag(_Bags):
         *,
         initial: torch.Tensor | None = None,
         max_norm: float | None = None,
-        mode: str = "mean",
+        mode: Literal["sum", "mean"] = "mean",
         include_last_offset: bool = False,
         padding_idx: int | None = None,
         dtype: torch.dtype | None = None,
@@ -554,7 +533,7 @@ class KeyedEmbeddingBag(_Bags):
         config: Config,
         *,
         max_norm: float | None = None,
-        mode: str = "mean",
+        mode: Literal["sum", "mean"] = "mean",
         include_last_offset: bool = False,
         padding_idx: int | None = None,
         dtype: torch.dtype | None = None,
