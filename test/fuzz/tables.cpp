@@ -142,19 +142,46 @@ private:
                                                                       : GRADSTEP_OK;
         auto given = offsets;
         if (falls) given[0] = given[1] + 1;
+        auto const weights = next_.numbers(names.size() + 1);
+        gradstep_bag_options how = GRADSTEP_BAG_OPTIONS_INIT;
+        bool const has_weights = next_.below(2) == 1, pooled = next_.below(2) == 1;
+        if (has_weights) how.weights = weights.data();
+        if (pooled) { // reads the bags
+            std::vector<float> out(offsets.size() * width, 77);
+            call(next_, falls ? GRADSTEP_BAD_VALUE : GRADSTEP_OK, [&](gradstep_error* e) {
+                return gradstep_table_bags(table_, names.data(), GRADSTEP_UINT64, names.size(), given.data(),
+                                           given.size(), &how, out.data(), out.size(), e);
+            });
+            if (falls) return fuzz::require(out == std::vector<float>(out.size(), 77), "bags are written that fall");
+            std::vector<float> expected(out.size());
+            std::set<std::size_t> begun;
+            for (std::size_t k = 0; k < names.size(); ++k) {
+                bool const begins = begun.insert(bag_of(offsets, k)).second;
+                auto const found = all_.rows.find(names[k]);
+                for (std::size_t i = 0; i < width; ++i) {
+                    float const x = found == all_.rows.end() ? 0 : found->second.w[i];
+                    float const term = has_weights ? weights[k] * x : x;
+                    float& to = expected[bag_of(offsets, k) * width + i];
+                    to = begins ? term : to + term;
+                }
+            }
+            return fuzz::require(same(out, expected), "bags are read otherwise");
+        }
         call(next_, code, [&](gradstep_error* e) {
             return gradstep_table_update_bags(table_, names.data(), GRADSTEP_UINT64, names.size(), given.data(),
-                                              given.size(), of_bags.data(), of_bags.size(), nullptr, e);
+                                              given.size(), of_bags.data(), of_bags.size(), &how, nullptr, e);
         });
         if (code != GRADSTEP_OK) return;
         std::vector<float> gradient;
-        for (std::size_t k = 0; k < names.size(); ++k) {
-            std::size_t b = 0;
-            while (b + 1 < offsets.size() && offsets[b + 1] <= k) ++b;
-            gradient.insert(gradient.end(), of_bags.begin() + static_cast<std::ptrdiff_t>(b * width),
-                            of_bags.begin() + static_cast<std::ptrdiff_t>((b + 1) * width));
-        }
+        for (std::size_t k = 0; k < names.size(); ++k)
+            for (std::size_t i = 0; i < width; ++i)
+                gradient.push_back((has_weights ? weights[k] : 1) * of_bags[bag_of(offsets, k) * width + i]);
         step(names, gradient);
+    }
+    static std::size_t bag_of(std::vector<std::uint64_t> const& offsets, std::size_t k) {
+        std::size_t b = 0;
+        while (b + 1 < offsets.size() && offsets[b + 1] <= k) ++b;
+        return b;
     }
     void evict() {
         std::uint64_t evicted = 77, expected = 0;

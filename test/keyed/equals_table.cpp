@@ -155,9 +155,8 @@ TEST_CASE("rows of integers are counts, which wrap around and have no mean") {
     // The first appearance of each key is not counted: five are 2^63 - 5.
     CHECK(counted(by_key) == std::vector<std::int64_t>{most - 4, most - 4, most, most});
     CHECK(by_key.counts() == gs::keyed_counts{.admitted = 2, .turned_away = 2});
-    CHECK(
-        refusal<gs::value_error>([] {
-            gs::keyed_table{of_counts, width, gs::touch_only{}, {.duplicates = duplicates::mean}};
-        }) ==
-        "table_options.duplicates: mean is given for integers, which have none; expected sum, unique or assume_unique");
+    CHECK(refusal<gs::value_error>([] {
+              gs::keyed_table{of_counts, width, gs::touch_only{}, {.duplicates = duplicates::mean}};
+          }) == "table_options.duplicates: mean is given for integers, which have none; expected sum, last, unique or "
+                "assume_unique");
 }

@@ -25,7 +25,7 @@ GRADSTEP_DEFINE void check_table_options(table_options const& options, row_facts
                           {"propagate and 0, or a backend of the host"});
     if (options.duplicates == duplicates::mean && of.is_integral)
         fail<value_error>({"table_options.duplicates"}, {"mean is given for integers, which have none"},
-                          {"sum, unique or assume_unique"});
+                          {"sum, last, unique or assume_unique"});
     if (options.max_norm != 0 && (of.is_stochastic || of.is_integral))
         fail<value_error>({"table_options.max_norm"},
                           {options.max_norm, " is given for stochastic elements or integers, and it rounds to nearest"},
