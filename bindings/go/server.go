@@ -5,7 +5,6 @@ import "C"
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -27,7 +26,6 @@ type Server struct{ *server }
 type server struct {
 	c           *C.gradstep_server // nil: closed
 	rank, ranks int
-	types       map[string]string // the element type of each tensor
 	tasks       []func(*Server) error
 	calls       int // of Begin, Handle and Run that have not returned
 }
@@ -48,23 +46,12 @@ type Message struct {
 // If it is invalid, the code of the error is BadConfig or NotCompiled.
 func NewServer(config string, rank, ranks int) (*Server, error) {
 	text, said := []byte(config+"\x00"), newError()
-	s := &server{rank: rank, ranks: ranks, types: map[string]string{}}
+	s := &server{rank: rank, ranks: ranks}
 	if status := C.gradstep_server_create((*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(config)), C.int32_t(rank), C.int32_t(ranks),
 		&s.c, &said); status != C.GRADSTEP_OK {
 		return nil, errorOf(status, &said)
 	}
 	runtime.SetFinalizer(s, func(s *server) { s.Close() })
-	var known struct {
-		Tensors map[string]struct{ Type string }
-	}
-	if err := json.Unmarshal([]byte(config), &known); err != nil {
-		return nil, &Error{Code: BadConfig, Message: "config: " + err.Error()}
-	}
-	for name, tensor := range known.Tensors {
-		if s.types[name] = tensor.Type; tensor.Type == "" {
-			s.types[name] = "float32"
-		}
-	}
 	return &Server{s}, nil
 }
 
@@ -312,9 +299,13 @@ func ParameterOf[T Element](of *Server, name string) (view *Parameter[T], first 
 	}); err != nil {
 		return nil, 0, err
 	}
-	if own := strings.ToLower(nameOfElement[T]()); s.types[name] != own {
-		return nil, 0, &Error{Code: BadConfig, Message: fmt.Sprintf("%s: the values are %q; expected %q, the type of a Parameter[%s]", name,
-			s.types[name], own, nameOfElement[T]())}
+	var dtype C.int32_t
+	if err := p.call(func() C.gradstep_status { return C.gradstep_parameter_dtype(p.c, &dtype, &p.said) }); err != nil {
+		return nil, 0, err
+	}
+	if dtype != dtypeOf[T]() {
+		return nil, 0, &Error{Code: BadConfig, Message: fmt.Sprintf("%s: the values are a %T; expected %q, the type of a Parameter[%s]", name,
+			valuesOf(dtype, 0, nil), strings.ToLower(nameOfElement[T]()), nameOfElement[T]())}
 	}
 	if p.config, err = p.Config(); err != nil {
 		return nil, 0, err
