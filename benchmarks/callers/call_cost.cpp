@@ -2,6 +2,7 @@
 // writes.
 #include <gradstep/c/gradstep.h>
 #include <gradstep/gradstep.hpp>
+#include <gradstep/keyed_table.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace gs = gradstep;
 
 namespace {
 
-constexpr std::size_t tensors = 1000, elements = 1000, few = 16;
+constexpr std::size_t tensors = 1000, elements = 1000, few = 16, rows = 65'536, width = 16;
 
 std::vector<float> make_gradient() {
     std::vector<float> out(elements);
@@ -26,16 +27,23 @@ std::vector<float> make_gradient() {
     return out;
 }
 
+std::vector<std::uint64_t> make_keys() {
+    std::vector<std::uint64_t> out(rows);
+    for (std::size_t i = 0; i < rows; ++i) out[i] = (i + 1) * 0x9e3779b97f4a7c15;
+    return out;
+}
+
 // A round for each line that is read: nanoseconds of each call, once the cache has what it works
 // on.
-void serve(measure::call const& small, measure::call const& one_call, measure::call const& a_thousand) {
+void serve(measure::call const& small, measure::call const& one_call, measure::call const& a_thousand,
+           measure::call const& keyed) {
     auto const nanoseconds = [](measure::call const& f, int calls) {
         for (int i = 0; i < 5; ++i) f();
         return 1e9 * measure::seconds(f, calls);
     };
     for (int c = std::getchar(); c != EOF; c = std::getchar()) {
-        std::printf("%.1f %.1f %.1f\n", nanoseconds(small, 20'000), nanoseconds(one_call, 5),
-                    nanoseconds(a_thousand, 5));
+        std::printf("%.1f %.1f %.1f %.1f\n", nanoseconds(small, 20'000), nanoseconds(one_call, 5),
+                    nanoseconds(a_thousand, 5), nanoseconds(keyed, 5));
         std::fflush(stdout);
     }
 }
@@ -52,10 +60,14 @@ void in_cpp() {
         single.emplace_back(adam, zeros);
         net.add(std::to_string(i), adam, {w[i], gradients[i], m[i], v[i]});
     }
+    gs::keyed_table features{gs::make_updater<float>(gs::adagrad{}, gs::constant{0.1}), width};
+    std::vector<std::uint64_t> const keys = make_keys();
+    std::vector<float> const of_keys(rows * width, 0.5f);
     serve([&] { small.update(std::span(gradients[0]).first(few)); }, [&] { net.update(); },
           [&] {
               for (std::size_t i = 0; i < tensors; ++i) single[i].update(gradients[i]);
-          });
+          },
+          [&] { features.update(keys, of_keys); });
 }
 
 gradstep_error error = GRADSTEP_ERROR_INIT;
@@ -83,12 +95,24 @@ void in_c() {
         model.push_back(owners.back().get());
         data.push_back(gradients[i].data());
     }
+    constexpr std::string_view of_table =
+        R"({"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1},
+        "keyed_table": {"width": 16}})";
+    gradstep_table* table = nullptr;
+    check(gradstep_table_create(of_table.data(), of_table.size(), &table, &error));
+    std::unique_ptr<gradstep_table, decltype(&gradstep_table_release)> const features(table, gradstep_table_release);
+    std::vector<std::uint64_t> const keys = make_keys();
+    std::vector<float> const of_keys(rows * width, 0.5f);
     serve(
         [&] { check(gradstep_parameter_update(small.get(), data[0], few, nullptr, &error)); },
         [&] { check(gradstep_parameters_update(model.data(), data.data(), counts.data(), tensors, nullptr, &error)); },
         [&] {
             for (std::size_t i = 0; i < tensors; ++i)
                 check(gradstep_parameter_update(model[i], data[i], elements, nullptr, &error));
+        },
+        [&] {
+            check(gradstep_table_update(features.get(), keys.data(), GRADSTEP_UINT64, rows, of_keys.data(),
+                                        rows * width, nullptr, &error));
         });
 }
 

@@ -13,7 +13,9 @@ import (
 
 const (
 	adam                   = `{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}`
+	adagrad                = `{"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1}, "keyed_table": {"width": 16}}`
 	tensors, elements, few = 1000, 1000, 16
+	rows, width            = 65536, 16
 )
 
 func parameter(n int) *gradstep.Parameter[float32] {
@@ -52,14 +54,24 @@ func main() {
 	}
 	batch, err := gradstep.NewBatch(all...)
 	check(err)
+	features, err := gradstep.NewKeyedTable[float32](adagrad)
+	check(err)
+	keys, ofKeys := make([]uint64, rows), make([]float32, rows*width)
+	for i := range keys {
+		keys[i] = uint64(i+1) * 0x9e3779b97f4a7c15
+	}
+	for i := range ofKeys {
+		ofKeys[i] = 0.5
+	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		fmt.Printf("%.1f %.1f %.1f\n",
+		fmt.Printf("%.1f %.1f %.1f %.1f\n",
 			nanoseconds(20000, func() { check(small.Update(gradient)) }),
 			nanoseconds(20, func() { check(batch.Update()) }),
 			nanoseconds(20, func() {
 				for _, p := range single {
 					check(p.Update(p.Gradient()))
 				}
-			}))
+			}),
+			nanoseconds(5, func() { check(features.Update(keys, ofKeys)) }))
 	}
 }
