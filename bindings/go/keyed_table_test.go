@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -384,4 +385,27 @@ func TestRefusalsOfAKeyedTable(t *testing.T) {
 		wants(t, err, BadHandle, "zero value", "NewKeyedTable")
 	}
 	check(t, zero.Close())
+}
+
+// The rows a second of a concurrent table: go test -run - -bench Concurrent -cpu 1,2.
+func BenchmarkConcurrentUpdate(b *testing.B) {
+	const rows, width, inAStep = 65536, 16, 4096
+	table := must[*KeyedTable[float32]](b)(NewKeyedTable[float32](`{"rule": {"name": "adagrad"},
+		"schedule": {"name": "constant", "rate": 0.1}, "keyed_table": {"width": 16, "concurrent": true}}`))
+	keys, gradients := make([]uint64, rows), make([]float32, inAStep*width)
+	for i := range keys {
+		keys[i] = uint64(i+1) * 0x9e3779b97f4a7c15
+	}
+	for first := 0; first < rows; first += inAStep {
+		check(b, table.Update(keys[first:first+inAStep], gradients))
+	}
+	var next atomic.Int64
+	b.SetBytes(4 * inAStep * width)
+	b.ResetTimer()
+	b.RunParallel(func(steps *testing.PB) {
+		for steps.Next() {
+			first := int(next.Add(1)) * inAStep % rows
+			check(b, table.Update(keys[first:first+inAStep], gradients))
+		}
+	})
 }
