@@ -819,7 +819,7 @@ TEST_CASE("ranks that are not alike are told so when they begin", "[distributed]
     for (auto const way : {gs::duplicates::mean, gs::duplicates::unique, gs::duplicates::assume_unique})
         CHECK_THROWS_WITH(synchronous.add("rows", gs::table{adding, 4, 1, gs::touch_only{}, {.duplicates = way}}),
                           ContainsSubstring("rows: the mode is synchronous") &&
-                              ContainsSubstring("expected a table with duplicates::sum"));
+                              ContainsSubstring("expected a table whose duplicates are sum"));
     geo.add("w", adding, numbers(4, 1));
     CHECK_THROWS_WITH(geo.add("w", adding, numbers(4, 1)), ContainsSubstring("there is a parameter w already"));
 }

@@ -125,7 +125,7 @@ TEST_CASE("bytes that are not those of changes are refused") {
     gs::keyed_table source{decaying, width, gs::exact{}, {.max_history = 16, .touch_counts = true}};
     train(source, 9);
     using changes_type = decltype(source)::changes_type;
-    std::string const begin = "row_changes::decode: the message ";
+    std::string const begin = "changes: the message ";
     auto const refused = [&](std::span<std::byte const> message) {
         std::string const why = refusal<gs::value_error>([&] { changes_type::decode(message); });
         REQUIRE(why.starts_with(begin));
@@ -191,8 +191,8 @@ TEST_CASE("a replica of another rule, element or width refuses changes in words"
     auto const decode_for = [&]<class Table>(Table const&) {
         return refusal<gs::value_error>([&] { Table::changes_type::decode(message); });
     };
-    CHECK(decode_for(other_rule) == "row_changes::decode: the message is of the rule momentum; expected adagrad");
-    CHECK(decode_for(other_element) == "row_changes::decode: the message is of the element float; expected double");
+    CHECK(decode_for(other_rule) == "changes: the message is of the rule momentum; expected adagrad");
+    CHECK(decode_for(other_element) == "changes: the message is of the element float; expected double");
     gs::keyed_table wide{decaying, width + 1, gs::exact{}};
     auto const changes = decltype(source)::changes_type::decode(message);
     CHECK(refusal<gs::size_error>([&] { wide.apply(changes); }) ==

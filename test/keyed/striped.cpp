@@ -200,8 +200,8 @@ TEST_CASE("striped keys: what it refuses leaves everything as it was") {
     shared.update(keys64{1, 2}, floats(4));
     CHECK(refusal<gs::value_error>([&] {
               shared.update(keys64{1, 3, 1}, floats(6));
-          }) == "keys[2]: 1 appears before, at position 0; expected distinct keys with duplicates::unique; "
-                "duplicates::sum adds their gradients");
+          }) == "keys[2]: 1 appears before, at position 0; expected distinct keys, since duplicates is "
+                "unique; sum adds their gradients");
     floats const bad{0, 0, 0, std::numeric_limits<float>::infinity()};
     CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] {
               shared.update(keys64{3, 2}, bad);

@@ -501,8 +501,8 @@ TEMPLATE_TEST_CASE("a duplicate is refused, and leaves no trace", "", std::int32
         CAPTURE(num_rows);
         for (int again = 0; again < 2; ++again)
             CHECK(refusal<gs::value_error>([&] { check(std::span<TestType const>(ids), num_rows, none_ignored); }) ==
-                  "ids[7]: 42 appears before, at position 3; expected distinct ids with duplicates::unique; "
-                  "duplicates::sum adds their gradients");
+                  "ids[7]: 42 appears before, at position 3; expected distinct ids, since duplicates is "
+                  "unique; sum adds their gradients");
         // Every id that the refused batch had before the duplicate, and after it, is new again.
         ids = {42, 99, 1, 64, 63, 0, 7};
         for (int again = 0; again < 2; ++again)

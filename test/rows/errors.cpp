@@ -159,8 +159,8 @@ TEST_CASE("options of a step that are out of range") {
 TEST_CASE("a duplicate under unique") {
     victim v(gs::duplicates::unique);
     std::string const text =
-        " appears before, at position 0; expected distinct ids with duplicates::unique; duplicates::sum "
-        "adds their gradients";
+        " appears before, at position 0; expected distinct ids, since duplicates is unique; sum adds "
+        "their gradients";
     v.refuses<gs::value_error>("ids[2]: 7" + text, [](auto& table) { table.update(ids64{7, 1, 7}, floats(9)); });
     v.refuses<gs::value_error>("ids[1]: 2" + text, [](auto& table) {
         table.update(ids64{2, 2}, ids64{0, 1}, floats(6));

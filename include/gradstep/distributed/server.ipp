@@ -23,7 +23,7 @@ GRADSTEP_DEFINE void server::check_duplicates(std::string const& name, duplicate
         detail::fail<value_error>(
             {"add: ", name},
             {"the mode is synchronous, in which a step has the rows of all workers, of which several may name one"},
-            {"a table with duplicates::sum"});
+            {"a table whose duplicates are sum"});
 }
 
 GRADSTEP_DEFINE detail::wire_entry server::dense_entry(std::string name, detail::wire_element element,

@@ -224,7 +224,7 @@ inline void keyed_core::settle_ages(std::int64_t since, std::int64_t until) {
         if (ids[order[i]] == ids[order[i - 1]] && order[i] < first) first = order[i], before = order[i - 1];
     if (first != keys.size())
         fail<value_error>({"keys[", first, "]"}, {keys[first], " appears before, at position ", before},
-                          {"distinct keys with duplicates::unique; duplicates::sum adds their gradients"});
+                          {"distinct keys, since duplicates is unique; sum adds their gradients"});
 }
 
 inline void keyed_core::apply(key_span keys, row_sources const& sources, given_values const& gradients,
@@ -252,7 +252,7 @@ inline void keyed_core::require_last_touches(char const* what) const {
     stored.require_trained(what);
     if (!options.last_touches)
         fail<sequence_error>({what}, {"this table does not keep when its rows were touched"},
-                             {"a table made with keyed_options.last_touches = true"});
+                             {"a table made with last_touches = true"});
 }
 
 inline void keyed_core::reset(key_span names) {
@@ -344,7 +344,7 @@ inline void keyed_core::release(key_span names) {
         std::uint32_t const times = held.find(names[k]);
         if (times == key_index::none || times == 0) {
             for (std::uint64_t const key : names.first(k)) held.move(key, held.find(key) + 1);
-            fail<value_error>({"release: keys[", k, "]"}, {names[k], " is not held"}, {"a key that is held"});
+            fail<value_error>({"keys[", k, "]"}, {names[k], " is not held"}, {"a key that is held"});
         }
         held.move(names[k], times - 1);
     }

@@ -32,8 +32,9 @@ public:
         element_bytes_ = sizeof(number);
     }
 
-    /// The number of weights, and the bytes of each; 0 if there are none.
+    /// The number of weights; 0 if there are none.
     std::size_t size() const { return size_; }
+    /// The bytes of each weight; 0 if there are none.
     std::size_t element_bytes() const { return element_bytes_; }
     /// The memory.
     void const* data() const { return data_; }

@@ -181,7 +181,7 @@ private:
         std::size_t before = 0;
         while (ids[before] != ids[position]) ++before;
         fail<value_error>({"ids[", position, "]"}, {ids[position], " appears before, at position ", before},
-                          {"distinct ids with duplicates::unique; duplicates::sum adds their gradients"});
+                          {"distinct ids, since duplicates is unique; sum adds their gradients"});
     }
 
     std::vector<std::uint64_t> bitmap_;

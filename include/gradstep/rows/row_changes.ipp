@@ -64,7 +64,7 @@ GRADSTEP_DEFINE void encode_changes(row_changes_base const& of, char const* elem
 GRADSTEP_DEFINE row_changes_base read_changes(std::span<std::byte const> bytes, char const* element,
                                               std::string const& rule, std::span<row_column> typed) {
     require_little_endian("row_changes");
-    byte_reader from(bytes, "row_changes::decode: the message");
+    byte_reader from(bytes, "changes: the message");
     from.header(changes_letters, changes_version);
     auto const require = [&](char const* what, std::string const& own) {
         std::string const theirs = from.text();
