@@ -14,6 +14,12 @@ std::uint64_t hash_of_prefix(char const* prefix, std::uint64_t bytes) {
     return gradstep::detail::hash_of({prefix, static_cast<std::size_t>(bytes)});
 }
 
+// Throws unless n numbers exist at an address that they can have.
+void require_numbers(void const* data, char const* name, gradstep::scalar type, std::uint64_t n) {
+    require(data, name, n);
+    if (!gradstep::detail::is_aligned(data, type)) gradstep::detail::refuse_alignment(name, type);
+}
+
 template <class Integer>
 void hash_integers(std::uint64_t prefix, Integer const* integers, std::uint64_t n, std::uint64_t* keys) {
     for (std::uint64_t i = 0; i != n; ++i) {
@@ -31,9 +37,9 @@ gradstep_status gradstep_hash_texts(const char* prefix, uint64_t prefix_bytes, c
     return guarded(error, [&] {
         std::uint64_t const before = hash_of_prefix(prefix, prefix_bytes);
         require(texts, "texts", texts_bytes);
-        require(begins, "begins", n);
-        require(ends, "ends", n);
-        require(keys, "keys", n);
+        require_numbers(begins, "begins", gradstep::scalar::uint64, n);
+        require_numbers(ends, "ends", gradstep::scalar::uint64, n);
+        require_numbers(keys, "keys", gradstep::scalar::uint64, n);
         for (std::uint64_t i = 0; i != n; ++i)
             if (begins[i] > ends[i] || ends[i] > texts_bytes)
                 refuse(GRADSTEP_BAD_VALUE, {"text ", i}, {"begins at ", begins[i], " and ends at ", ends[i]},
@@ -50,8 +56,9 @@ gradstep_status gradstep_hash_integers(const char* prefix, uint64_t prefix_bytes
     return guarded(error, [&] {
         std::uint64_t const before = hash_of_prefix(prefix, prefix_bytes);
         require(integers, "integers", n);
-        require(keys, "keys", n);
+        require_numbers(keys, "keys", gradstep::scalar::uint64, n);
         auto const hash = [&]<class Integer>(Integer) {
+            require_numbers(integers, "integers", gradstep::scalar_of<Integer>(), n);
             hash_integers(before, static_cast<Integer const*>(integers), n, keys);
         };
         switch (dtype) {

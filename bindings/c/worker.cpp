@@ -27,9 +27,10 @@ struct held_worker {
 
 // A parameter whose pending steps are applied before each exchange.
 struct held_geo {
-    held_geo(gd::worker& by, char const* name, gradstep::any_parameter& of)
-        : local(of), exchange(by, name, pulled(by, name, of).core()) {}
+    held_geo(held_worker& by, char const* name, gradstep::any_parameter& of)
+        : over(by.over), local(of), exchange(by.worker, name, pulled(by.worker, name, of).core()) {}
     static gradstep::any_parameter& pulled(gd::worker& by, char const* name, gradstep::any_parameter& to) {
+        gd::detail::geo_exchange::require_weights(name, to.core());
         with_type(std::as_const(to).optimizer().storage(), [&]<class S>() {
             std::vector<S> weights(to.size());
             by.pull(name, weights);
@@ -39,6 +40,7 @@ struct held_geo {
         return to;
     }
 
+    host_transport const& over;
     gradstep::any_parameter& local;
     gd::detail::geo_exchange exchange;
 };
@@ -65,7 +67,11 @@ struct gradstep_geo : shell<held_geo> {
 
 namespace {
 template <class F> gradstep_status with(gradstep_worker const* worker, gradstep_error* error, F const& f) {
-    return guarded(error, [&] { f(shells<gradstep_worker>::get(worker, "worker").worker); });
+    return guarded(error, [&] {
+        held_worker& own = shells<gradstep_worker>::get(worker, "worker");
+        own.over.require_idle();
+        f(own.worker);
+    });
 }
 // f(elements) with a span of the type.
 template <class Memory, class F>
@@ -178,17 +184,20 @@ void gradstep_worker_release(gradstep_worker* worker) { shells<gradstep_worker>:
 
 gradstep_status gradstep_geo_create(gradstep_worker* worker, const char* name, gradstep_parameter* parameter,
                                     gradstep_geo** out, gradstep_error* error) {
-    return with(worker, error, [&](gd::worker& of) {
+    return guarded(error, [&] {
+        held_worker& by = shells<gradstep_worker>::get(worker, "worker");
+        by.over.require_idle();
         require(name, "name");
         require(out, "out");
         auto& local = shells<gradstep_parameter>::get(parameter, "parameter").parameter();
-        *out = shells<gradstep_geo>::add(std::make_unique<held_geo>(of, name, local));
+        *out = shells<gradstep_geo>::add(std::make_unique<held_geo>(by, name, local));
     });
 }
 
 gradstep_status gradstep_geo_exchange(gradstep_geo* geo, gradstep_error* error) {
     return guarded(error, [&] {
         held_geo& own = shells<gradstep_geo>::get(geo, "geo");
+        own.over.require_idle();
         own.local.flush();
         own.exchange.run();
     });

@@ -3,7 +3,6 @@ package gradstep_test
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"log"
 	"math"
 	"time"
@@ -134,9 +133,11 @@ func ExampleKeyedTable() {
 		log.Fatal(err)
 	}
 	defer features.Close()
-	hash := fnv.New64a()
-	hash.Write([]byte("word=optimizer"))
-	word := hash.Sum64()
+	words, err := gradstep.HashTexts("word=", []string{"optimizer"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	word := words[0]
 	for step := 0; step < 3; step++ { // the key 7 appears once, and gets no row
 		keys := [][]uint64{{word, 7}, {word, 8}, {word, 8}}[step]
 		if err := features.Update(keys, []float32{1, -1, 2, 2}); err != nil {

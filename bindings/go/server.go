@@ -47,7 +47,7 @@ type Message struct {
 func NewServer(config string, rank, ranks int) (*Server, error) {
 	text, said := []byte(config+"\x00"), newError()
 	s := &server{rank: rank, ranks: ranks}
-	if status := C.gradstep_server_create((*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(config)), C.int32_t(rank), C.int32_t(ranks),
+	if status := C.gradstep_server_create((*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(config)), rankInC(rank), rankInC(ranks),
 		&s.c, &said); status != C.GRADSTEP_OK {
 		return nil, errorOf(status, &said)
 	}
@@ -155,7 +155,7 @@ func (s *server) Begin() ([]Message, error) {
 // error. Handle returns the errors of functions of AfterEvery and of checkpoints.
 func (s *server) Handle(from int, message []byte) ([]Message, error) {
 	return s.messages(func(call C.uintptr_t, count *C.uint64_t, own *scratch) C.gradstep_status {
-		return C.serving_handle(call, s.handle(), C.int32_t(from), (*C.uint8_t)(unsafe.Pointer(&orOne(message)[0])),
+		return C.serving_handle(call, s.handle(), rankInC(from), (*C.uint8_t)(unsafe.Pointer(&orOne(message)[0])),
 			C.uint64_t(len(message)), count, &own.said)
 	})
 }

@@ -6,6 +6,7 @@ import "C"
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime/cgo"
 	"time"
 	"unsafe"
@@ -125,7 +126,7 @@ func (c *serving) receive(wait time.Duration, in *C.gradstep_inbox) (got bool, o
 		if err != nil || message == nil {
 			return err
 		}
-		to := C.gradstep_inbox_allocate(in, C.int32_t(from), C.uint64_t(len(message)))
+		to := C.gradstep_inbox_allocate(in, rankInC(from), C.uint64_t(len(message)))
 		if to == nil {
 			return fmt.Errorf("there is no memory for a message of %d bytes", len(message))
 		}
@@ -157,9 +158,20 @@ func cName(name string) (*C.char, error) {
 
 // transportOf returns what C gets of a transport.
 func transportOf(t Transport) (rank, ranks C.int32_t, timeout C.int64_t) {
+	if t == nil {
+		return -1, 0, 1 // which C refuses
+	}
 	wait := t.Timeout()
 	if timeout = C.int64_t(wait.Milliseconds()); wait > 0 && timeout == 0 {
 		timeout = 1
 	}
-	return C.int32_t(t.Rank()), C.int32_t(t.Ranks()), timeout
+	return rankInC(t.Rank()), rankInC(t.Ranks()), timeout
+}
+
+// rankInC returns a number that no job has for one that C cannot have.
+func rankInC(n int) C.int32_t {
+	if n != int(C.int32_t(n)) {
+		return math.MaxInt32
+	}
+	return C.int32_t(n)
 }

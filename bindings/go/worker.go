@@ -47,7 +47,7 @@ func NewWorker(ctx context.Context, transport Transport, options WorkerOptions) 
 			options.NumServers, options.MaxInFlight, options.MaxKept)}
 	}
 	if options.NumServers != 0 {
-		given.num_servers = C.int32_t(options.NumServers)
+		given.num_servers = rankInC(options.NumServers)
 	}
 	if options.MaxInFlight != 0 {
 		given.max_in_flight = C.uint64_t(options.MaxInFlight)

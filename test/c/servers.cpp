@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -363,6 +364,59 @@ TEST_CASE("a server of C goes on from its checkpoint, and a worker from its posi
     c_serving::server const other(one_table, 0, 2);
     ok([&](gradstep_error* e) { return gradstep_server_load_file(other, file.c_str(), e); });
     CHECK(other.info().finished == 1); // and the worker had stopped
+}
+
+TEST_CASE("a server of C that is saved to another file keeps no worker from sending again", "[c]") {
+    folder const in;
+    auto const file = in / "server.safetensors", elsewhere = in / "elsewhere.safetensors";
+    std::vector<float> const ones{1, 1, 1, 1};
+    std::vector<float> out(4);
+    auto const begin = [&](gradstep_server* server) {
+        ok([&](gradstep_error* e) { return gradstep_server_checkpoint(server, file.c_str(), 100, e); });
+    };
+    std::optional<c_serving::server> server;
+    begin(server.emplace(one_table, 0, 2));
+    one_thread by(*server);
+    c_serving::worker const worker(by.transport(), 1);
+    worker.pull("v", out);
+    worker.push("v", ones);
+    server->save(elsewhere);
+    worker.push("v", ones);
+    CHECK(worker.info().durable == 0);
+    begin(server.emplace(one_table, 0, 2)); // killed before it has written its file
+    by.restart(*server);
+    worker.pull("v", out); // the worker has sent both again
+    CHECK(out[0] == -2);
+}
+
+TEST_CASE("a function of a transport of C cannot call its worker", "[c]") {
+    c_serving::server const server(one_table, 0, 2);
+    one_thread by(server);
+    c_serving::worker const worker(by.transport(), 1);
+    std::string said;
+    by.on_send = [&] {
+        std::uint64_t count = 0;
+        said = c_serving::refusal(GRADSTEP_BAD_SEQUENCE,
+                                  [&](gradstep_error* e) { return gradstep_worker_size(worker, "v", &count, e); });
+    };
+    std::vector<float> out(4);
+    worker.pull("v", out);
+    CHECK(said == "worker: is called by a function of its transport; expected the call after it");
+}
+
+TEST_CASE("a parameter of C that cannot exchange changes keeps its values", "[c]") {
+    std::string const text = R"({"mode": "geo", "tensors": {"w": {"rule": {"name": "add_delta"}, "type": "int64",
+        "schedule": {"name": "constant", "rate": 1}, "parameter": {"size": 3}}}})";
+    c_serving::server const server(text, 0, 2);
+    one_thread by(server);
+    c_serving::worker const worker(by.transport(), 1);
+    std::vector<std::int64_t> const values_of_own{1, 2, 3};
+    c_parameter const own = make(config_of(R"({"name": "add_delta"})"), values_of_own);
+    gradstep_geo* geo = nullptr;
+    CHECK(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+              return gradstep_geo_create(worker, "w", own, &geo, e);
+          }) == "geo: w: the weights are integers; expected float, double, bfloat16 or float16 without a master copy");
+    CHECK(values<std::int64_t>(own) == values_of_own);
 }
 
 TEST_CASE("servers and workers of C pass on what their transport reports", "[c]") {

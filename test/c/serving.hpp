@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -138,10 +139,8 @@ private:
 /// once, by `handle`, and the answers wait for it.
 class one_thread {
 public:
-    explicit one_thread(gradstep_server* server) : server_(server) {
-        std::uint64_t count = 0;
-        must([&](gradstep_error* e) { return gradstep_server_begin(server_, &count, e); });
-        take(count);
+    explicit one_thread(gradstep_server* server) {
+        restart(server);
         transport_.rank = 1;
         transport_.ranks = 2;
         transport_.host = this;
@@ -156,7 +155,16 @@ public:
     one_thread& operator=(one_thread const&) = delete;
     gradstep_transport const& transport() const { return transport_; }
 
-    std::string failure; // of `handle`
+    std::string failure;                // of `handle`
+    std::function<void()> on_send = {}; // is called for each message of the worker
+
+    /// Another server has begun in place of the first one.
+    void restart(gradstep_server* server) {
+        server_ = server;
+        std::uint64_t count = 0;
+        must([&](gradstep_error* e) { return gradstep_server_begin(server_, &count, e); });
+        take(count);
+    }
 
 private:
     void take(std::uint64_t count) {
@@ -168,6 +176,7 @@ private:
         }
     }
     std::int32_t send(std::int32_t to, void const* bytes, std::uint64_t size) {
+        if (on_send) on_send();
         if (to == 1) {
             arrived_.emplace_back(1, std::string(static_cast<char const*>(bytes), size));
             return 0;
@@ -189,7 +198,7 @@ private:
         return 0;
     }
 
-    gradstep_server* server_;
+    gradstep_server* server_ = nullptr;
     gradstep_transport transport_ = GRADSTEP_TRANSPORT_INIT;
     std::deque<std::pair<int, std::string>> arrived_;
 };

@@ -21,7 +21,6 @@ from ._library import (
     CTransport,
     CWorkerInfo,
     CWorkerOptions,
-    Error,
     Status,
     check,
     error,
@@ -77,7 +76,7 @@ class _Callbacks:
         try:
             function()
         except BaseException as failure:  # ctypes would print it and go on
-            self._failed.by = failure
+            self._failed.__dict__.setdefault("by", failure)  # what follows the first one can be its effect
             return -1
         return 0
 
@@ -92,8 +91,10 @@ class _Callbacks:
 class _Host(_Callbacks):
     """A transport as the library calls it."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, callbacks: _Callbacks | None = None) -> None:
         super().__init__()
+        if callbacks is not None:  # of the server: the first failure counts, of a task or of the transport
+            self._failed = callbacks._failed
         self._transport = transport
         for name in ("rank", "ranks", "send", "receive"):
             if not hasattr(transport, name):
@@ -194,12 +195,8 @@ class Server(_Rank):
         Raises `RankError` if a worker is silent for too long, and the exceptions of the transport and of tasks. The other ranks then
         get an error, too.
         """
-        host, owned, failure = _Host(transport), self._open(), new_error()
-        status = library.gradstep_server_run(owned.address, ctypes.byref(host.structure), ctypes.byref(failure))
-        try:
-            host.check(status, failure)
-        except Error:
-            self._callbacks.check(status, failure)  # the exception of a task
+        host, owned, failure = _Host(transport, self._callbacks), self._open(), new_error()
+        host.check(library.gradstep_server_run(owned.address, ctypes.byref(host.structure), ctypes.byref(failure)), failure)
 
     def begin(self) -> list[Message]:
         """Returns the first messages to send, for a program with its own loop in place of `run`."""
@@ -333,7 +330,7 @@ class Worker(_Rank):
     check_elements: whether checksums of messages also cover gradients.
     job: as in the configuration of the servers.
 
-    The constructor connects to all servers and waits for them. Calls raise `RankError` if a server does not answer, and the exceptions
+    The constructor connects to all servers and waits for them. The transport must not call its worker. Calls raise `RankError` if a server does not answer, and the exceptions
     of the transport. If a server rejects a push, later calls raise `InvalidError`. With a concurrent transport, several threads can
     call a worker.
     """

@@ -309,11 +309,12 @@ def check_change(before: Config, now: Config) -> None:
 
 
 class Handle:
-    """Owns an object of the library. It is released with the last reference to the handle, or when the program ends."""
+    """Owns an object of the library. It is released with the last reference to the handle. What is left when the program ends goes
+    with it: a daemon thread can still be in a call."""
 
     def __init__(self, address: int, release: Callable[[int], None]) -> None:
         self.address = address
-        weakref.finalize(self, release, address)
+        weakref.finalize(self, release, address).atexit = False
 
     def __reduce_ex__(self, _: object) -> Any:
         raise TypeError("Handle: a handle of the library is not copied; expected a copy of the object that has it")

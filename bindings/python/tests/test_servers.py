@@ -168,6 +168,22 @@ class Jobs(unittest.TestCase):
 
         run_job([serve], [work])
 
+    def test_a_daemon_thread_at_the_end(self) -> None:
+        """The program ends while a thread is in a call."""
+        code = """if True:
+            import threading, gradstep, numpy
+            table = gradstep.Table(gradstep.sgd(lr=0.1), shape=(4, 2))
+            begun = threading.Event()
+            def run():
+                while True:
+                    table.update([1], numpy.ones((1, 2), "float32"))
+                    begun.set()
+            threading.Thread(target=run, daemon=True).start()
+            begun.wait()
+            """
+        for _ in range(3):
+            self.assertEqual(subprocess.run([sys.executable, "-c", code], capture_output=True).returncode, 0)
+
     def test_processes(self) -> None:
         done = subprocess.run([sys.executable, EXAMPLES / "parameter_server.py"], capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -252,6 +268,33 @@ class OneByOne(unittest.TestCase):
         failing.rank = 0
         with self.assertRaisesRegex(InterruptedError, "the network is gone"):
             server.run(failing)
+
+        class Refusing(OneThread):  # its own errors reach the caller too, and the first one of several
+            failed = False
+
+            def receive(self, seconds: float) -> tuple[int, bytes] | None:
+                self.failed = True
+                raise gradstep.InvalidError("no network")
+
+            def send(self, to: int, message: bytes) -> None:
+                if self.failed:
+                    raise BrokenPipeError("the farewell fails, too")
+
+        refusing = Refusing(server)
+        refusing.rank, refusing.timeout = 0, 1e9
+        with self.assertRaisesRegex(gradstep.InvalidError, "^no network$"):
+            server.run(refusing)
+
+        class Talking(OneThread):
+            def send(self, to: int, message: bytes) -> None:
+                if worker is not None:
+                    worker.size("dense")
+                super().send(to, message)
+
+        worker = None
+        worker = gradstep.Worker(Talking(gradstep.Server({"tensors": TENSORS}, 0, 2)))
+        with self.assertRaisesRegex(gradstep.SequenceError, "worker: is called by a function of its transport"):
+            worker.pull("dense", numpy.empty(3, "float32"))
 
         class Silent(OneThread):
             timeout = 0.02

@@ -640,7 +640,8 @@ typedef struct gradstep_inbox gradstep_inbox;
 GRADSTEP_API void* gradstep_inbox_allocate(gradstep_inbox*, int32_t from, uint64_t size);
 /* Your function that queues a message to rank `to`, and returns without waiting for the receiver.
  * Messages between two ranks must keep their order. A rank can send to itself, as every worker
- * does. The memory is valid during the call. Return 0, or another number if you cannot send. */
+ * does. The memory is valid during the call. Return 0, or another number if you cannot send. Your
+ * functions must not call the worker (GRADSTEP_BAD_SEQUENCE). */
 typedef int32_t (*gradstep_send)(void* host, int32_t to, const void* bytes, uint64_t size);
 /* Your function that waits for the next message of any rank, at most so many milliseconds, and with 0
  * not at all. Copy it to gradstep_inbox_allocate; without a message, do not call that. Return 0, or
@@ -702,7 +703,7 @@ GRADSTEP_API gradstep_status gradstep_server_parameter(gradstep_server*, const c
 GRADSTEP_API gradstep_status gradstep_server_begin(gradstep_server*, uint64_t* count, gradstep_error*);
 /* Handles a message of rank `from`, and makes the messages to send; `count` gets their number. An
  * invalid message changes nothing: its sender gets an error message. Fails with the error of a
- * checkpoint or of a task. */
+ * checkpoint or of a task: end the job then, since the answers to this message are lost. */
 GRADSTEP_API gradstep_status gradstep_server_handle(gradstep_server*, int32_t from, const void* bytes, uint64_t size,
                                                     uint64_t* count, gradstep_error*);
 /* A message to send. */
@@ -733,7 +734,9 @@ GRADSTEP_API gradstep_status gradstep_server_after_every(gradstep_server*, uint6
  * the first message. */
 GRADSTEP_API gradstep_status gradstep_server_checkpoint(gradstep_server*, const char* path, uint64_t every,
                                                         gradstep_error*);
-/* Save and load everything, with the positions of the workers, as a safetensors file. */
+/* Save and load everything, with the positions of the workers, as a safetensors file. If a tensor
+ * of the file does not fit, those before it have the values of the file. Workers keep their pushes
+ * until the file of `checkpoint` contains them, not another file. */
 GRADSTEP_API gradstep_status gradstep_server_save_file(gradstep_server*, const char* path, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_server_load_file(gradstep_server*, const char* path, gradstep_error*);
 /* Lets workers start again after all have stopped, to continue from a final checkpoint. */

@@ -226,7 +226,8 @@ public:
     /// checkpoint.
     void reopen() { protocol_.reopen(); }
 
-    /// Writes parameters, rows and the positions of all workers to one file. A header-only program
+    /// Writes parameters, rows and the positions of all workers to one file. Workers keep their
+    /// pushes until the file of `checkpoint` contains them, not this one. A header-only program
     /// must also include gradstep/checkpoint.hpp. An existing file is replaced when the new one
     /// is complete and on the disk. Throws io_error, and sequence_error if an average has replaced
     /// the weights.

@@ -377,3 +377,16 @@ fn keyed_tables_refuse() -> Result<(), Error> {
     );
     Ok(())
 }
+
+/// The keys of gs::stable_hash, computed by C++ (test/core/stable_hash.cpp, test/c/keyed_tables.cpp).
+#[test]
+fn keys_of_texts() -> Result<(), Error> {
+    let keys = hash_texts("", &["news", "größe", ""])?;
+    assert_eq!(keys[..2], [0xf2d3fb1a158dd4f2, 0xa9b541425f6e8284]);
+    assert_eq!(hash_texts("ne", &["ws"])?, keys[..1]);
+    let numbers = hash_integers("site=", &[8, i64::MIN])?;
+    assert_eq!(numbers, hash_texts("site=", &["8", "-9223372036854775808"])?);
+    assert_eq!(numbers[0], 8231492868206863162);
+    assert_eq!(hash_texts("site=", &[""; 0])?, []);
+    Ok(())
+}

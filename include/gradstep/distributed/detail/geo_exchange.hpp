@@ -7,9 +7,10 @@ namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // the last one. The parameter must outlive it, and its rows must have no pending steps.
 class geo_exchange {
 public:
-    // The parameter has the servers' weights of `name`, as pulled. Throws value_error for integers
-    // and for weights with a master copy.
+    // The parameter has the servers' weights of `name`, as pulled. It throws, as `require_weights`,
+    // value_error for integers and for weights with a master copy.
     geo_exchange(worker& by, std::string name, gradstep::detail::dense_parameter& local);
+    static void require_weights(std::string_view name, gradstep::detail::dense_parameter const& local);
     // Sends the change since the last exchange, and takes over the changes of the others.
     void run();
 

@@ -3,9 +3,14 @@ namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE geo_exchange::geo_exchange(worker& by, std::string name, gradstep::detail::dense_parameter& local)
     : worker_(by), name_(std::move(name)), local_(local),
       snapshot_(local.values_on_host().begin(), local.values_on_host().end()), scratch_(snapshot_.size()) {
+    require_weights(name_, local);
+}
+
+GRADSTEP_DEFINE void geo_exchange::require_weights(std::string_view name,
+                                                   gradstep::detail::dense_parameter const& local) {
     auto const& of = local.facts();
     if (of.has_master || of.is_integer)
-        fail<value_error>({"geo: ", name_}, {"the weights are ", of.is_integer ? "integers" : "the copy of a master"},
+        fail<value_error>({"geo: ", name}, {"the weights are ", of.is_integer ? "integers" : "the copy of a master"},
                           {"float, double, bfloat16 or float16 without a master copy"});
 }
 

@@ -7,7 +7,7 @@ namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // (saved/detail/open_checkpoint.hpp): programs that call none of them do not link it.
 class server_checkpoint {
 public:
-    void save(server_protocol& of, std::string const& file);
+    void save(server_protocol& of, std::string const& file); // to any file
     void load(server_protocol& of, std::string const& file) const;
     // Loads the file if it exists, and from now on saves to it when that is due: after so many
     // pushes (0: not by their number), or when a worker waits for it.

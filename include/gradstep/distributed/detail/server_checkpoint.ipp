@@ -25,8 +25,6 @@ GRADSTEP_DEFINE void server_checkpoint::save(server_protocol& of, std::string co
         all.back().name = one->entry.name;
     }
     gradstep::detail::write_checkpoint(file, all);
-    pushes_saved_ = of.pushes();
-    of.note_saved();
 }
 
 GRADSTEP_DEFINE void server_checkpoint::load(server_protocol& of, std::string const& file) const {
@@ -57,5 +55,7 @@ GRADSTEP_DEFINE void server_checkpoint::save_own(server_protocol& of) {
             fail<value_error>({file_}, {"is of ", there}, {own, "; give each server a file of its own"});
     }
     save(of, file_);
+    pushes_saved_ = of.pushes();
+    of.note_saved(); // workers can forget what this file has, and no other one
 }
 } // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
