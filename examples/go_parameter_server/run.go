@@ -34,7 +34,7 @@ func supervise(steps, kept int64, python, folder string) error {
 	if err != nil {
 		return err
 	}
-	defer j.end()
+	defer j.end(0, replicaRank)
 	if err := j.run(); err != nil {
 		return err
 	}
@@ -158,17 +158,28 @@ func freeAddresses(n int) ([]string, error) {
 
 func (j *job) run() error {
 	go j.keepAlive(replicaRank)
-	failed := make(chan error)
+	served, worked := make(chan error, servers), make(chan error, workers)
 	for rank := 0; rank < ranks; rank++ {
-		go func(rank int) { failed <- j.keepAlive(rank) }(rank)
+		go func(rank int) {
+			if err := j.keepAlive(rank); rank < servers {
+				served <- err
+			} else {
+				worked <- err
+			}
+		}(rank)
 	}
 	finished := make(chan struct{})
 	go j.disturb(finished)
 	defer close(finished)
-	for rank := 0; rank < ranks; rank++ {
-		if err := <-failed; err != nil {
+	for i := 0; i < servers; i++ { // until every worker has stopped
+		if err := <-served; err != nil {
 			return err
 		}
+	}
+	grace := time.AfterFunc(5*time.Second, func() { j.end(servers, ranks-1) }) // a worker that died at the very end finds no server
+	defer grace.Stop()
+	for i := 0; i < workers; i++ {
+		<-worked
 	}
 	return nil
 }
@@ -180,8 +191,8 @@ func (j *job) disturb(finished chan struct{}) {
 		do    func()
 	}{
 		{0.2, func() { j.kill(servers, "worker 2") }},
+		{0.3, func() { j.showMetrics(0, "server 0"); j.showMetrics(servers+1, "worker 3") }},
 		{0.4, func() { j.kill(1, "server 1") }},
-		{0.6, func() { j.showMetrics(0) }},
 	} {
 		for float64(j.curve.done()) < event.after*float64(j.steps) {
 			select {
@@ -228,7 +239,7 @@ func (j *job) keepAlive(rank int) error {
 		j.mutex.Lock()
 		delete(j.processes, rank)
 		j.mutex.Unlock()
-		if err == nil || deaths == 3 {
+		if err == nil || deaths == 5 {
 			return err
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -253,25 +264,27 @@ func (j *job) read(out io.Reader) {
 	}
 }
 
-// end ends the processes that still run, such as the replica.
-func (j *job) end() {
+// end ends the processes of these ranks that still run.
+func (j *job) end(first, last int) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	j.ended = true
-	for _, process := range j.processes {
-		process.Process.Kill()
+	for rank, process := range j.processes {
+		if first <= rank && rank <= last {
+			process.Process.Kill()
+		}
 	}
 }
 
 // showMetrics prints what Prometheus would read from a rank.
-func (j *job) showMetrics(rank int) {
+func (j *job) showMetrics(rank int, what string) {
 	answer, err := http.Get("http://" + j.web[rank] + "/metrics")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer answer.Body.Close()
-	fmt.Printf("http://%s/metrics of server %d:\n", j.web[rank], rank)
+	fmt.Printf("http://%s/metrics of %s:\n", j.web[rank], what)
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
 		fmt.Println("    " + lines.Text())
 	}

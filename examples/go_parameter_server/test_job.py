@@ -22,7 +22,7 @@ class Job(unittest.TestCase):
         out = run("run", ".", "-steps", str(STEPS), "-kept", "100", "-python", PYTHON)
         print(out)
         for text in ("kill -9 worker 2", "worker 2 goes on at its step", "kill -9 server 1", "gradstep_pushes", "gradstep_staleness_steps",
-                     'gradstep_rows{table="deep"}', "gradstep_received_bytes", "gradstep_message_seconds_sum",
+                     'gradstep_rows{table="deep"}', "gradstep_received_bytes", "gradstep_message_seconds_sum", "gradstep_step_seconds_sum",
                      f"every push was applied once: {STEPS} to each table and to the dense weights, with {100 * STEPS} impressions"):
             self.assertIn(text, out)
         self.assertNotIn("worker 4 is in Go, too", out)
