@@ -35,7 +35,8 @@ find_package(Threads REQUIRED)
 add_library(gradstep_compiled_objects OBJECT ${sources}) # gradstep::runtime has them in its archive, too
 set_target_properties(gradstep_compiled_objects PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 target_compile_definitions(gradstep_compiled_objects PRIVATE GRADSTEP_COMPILED=1)
-target_compile_options(gradstep_compiled_objects PRIVATE -fvisibility=hidden
+# In sections, of which the C library links what it calls: no mode of data-parallel training, for example.
+target_compile_options(gradstep_compiled_objects PRIVATE -fvisibility=hidden -ffunction-sections
                                                          $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64") # it runs on every processor that a program of any instruction set runs on
     target_compile_options(gradstep_compiled_objects PRIVATE -march=x86-64)
