@@ -1,4 +1,7 @@
 #pragma once
+
+#include <gradstep/distributed/collectives.hpp>
+
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE geo_exchange::geo_exchange(worker& by, std::string name, gradstep::detail::dense_parameter& local)
     : worker_(by), name_(std::move(name)), local_(local),

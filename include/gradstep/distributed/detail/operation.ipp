@@ -32,7 +32,8 @@ GRADSTEP_DEFINE void operation::advance_or_fail() {
 GRADSTEP_DEFINE helper_thread::helper_thread(std::function<progress()> advance) {
     thread_ = std::thread([this, advance = std::move(advance)] {
         for (std::unique_lock lock(mutex_);;) {
-            woken_.wait(lock, [&] { return is_awake_ || has_ended_; });
+            // Not wait(): it is a function of libstdc++ since GCC 12, and the wheel runs with that of GCC 11.
+            while (!is_awake_ && !has_ended_) woken_.wait_for(lock, std::chrono::hours(1));
             if (has_ended_) return;
             is_awake_ = false;
             lock.unlock();
