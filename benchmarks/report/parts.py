@@ -38,7 +38,6 @@ PARTS = (
     Part("compile-rules", "What each rule costs to compile", ("compile", "--rules", "--rounds", "3"), ("--rounds", "1"), 6),
     Part("compile-choice", "72 updaters in one file", ("compile", "--choice"), (), 1),
     Part("peers-rows", "Rows beside torch and FBGEMM", ("peers", "rows"), ("--rounds", "3"), 2),
-    Part("peers-online", "Online learning beside Vowpal Wabbit and scikit-learn", ("peers", "online"), ("--rounds", "1", "--steps", "1000"), 3),
     Part("peers-newer", "Newer rules beside torch and optax", ("peers", "newer"), ("--rounds", "3"), 4),
     Part("peers-dense", "Steps beside torch, DeepSpeed, paddle and optax", ("peers", "dense"), ("--rounds", "3"), 20, svg=True),
 )
