@@ -1,4 +1,6 @@
 #pragma once
+#include <cstring>
+
 #include <gradstep/number/subnormals.hpp>
 #include <gradstep/rows/detail/row_core.hpp>
 #include <gradstep/runtime/any_updater.hpp>
