@@ -32,7 +32,7 @@ GRADSTEP_DEFINE void operation::advance_or_fail() {
 GRADSTEP_DEFINE helper_thread::helper_thread(std::function<progress()> advance) {
     thread_ = std::thread([this, advance = std::move(advance)] {
         for (std::unique_lock lock(mutex_);;) {
-            // Not wait(): libstdc++ has it as a function since GCC 12, and the wheel runs with GCC 11's.
+            // Not wait(), a function that GCC 11's library lacks: the wheel runs there, too.
             while (!is_awake_ && !has_ended_) woken_.wait_for(lock, std::chrono::hours(1));
             if (has_ended_) return;
             is_awake_ = false;
