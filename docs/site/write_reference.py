@@ -614,6 +614,7 @@ def end_of(lines: list[str], begin: int) -> int:
 def links(text: str) -> str:
     """Rustdoc as Markdown: links as code, and examples without their hidden lines."""
     text = re.sub(r"^# .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^```(?:no_run|compile_fail\S*)\n", "```rust\n", text, flags=re.MULTILINE)
     text = re.sub(r"^```\n(?=.)", "```rust\n", text, flags=re.MULTILINE) if text.count("```") == 2 else text
     return re.sub(r"\[(`[^`]+`)\](?:\(crate::\w+\)|(?!\())", r"\1", text)
 
