@@ -115,10 +115,9 @@ gradstep_status gradstep_parameter_update_rows(gradstep_parameter* parameter, co
                                                const gradstep_step_options* options, gradstep_error* error) {
     return guarded(error, [&] {
         auto& own = held(parameter);
-        require(ids, "ids", id_count);
         require(gradient_rows, "gradient_rows", count);
-        own.parameter().update_rows(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count),
-                                    own.span(gradient_rows, count), options_of(options));
+        own.parameter().update_rows(ids_of(ids, id_dtype, id_count), own.span(gradient_rows, count),
+                                    options_of(options));
     });
 }
 
@@ -219,9 +218,8 @@ gradstep_status gradstep_parameter_rows(gradstep_parameter* parameter, const voi
                                         uint64_t id_count, void* out, uint64_t count, gradstep_error* error) {
     return guarded(error, [&] {
         auto& own = held(parameter);
-        require(ids, "ids", id_count);
         require(out, "out", count);
-        own.parameter().read_rows(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count), own.span(out, count));
+        own.parameter().read_rows(ids_of(ids, id_dtype, id_count), own.span(out, count));
     });
 }
 
@@ -251,8 +249,7 @@ gradstep_status gradstep_parameter_permute(gradstep_parameter* parameter, const 
                                            uint64_t rows, gradstep_error* error) {
     return guarded(error, [&] {
         auto& own = held(parameter);
-        require(order, "order", rows);
-        own.parameter().permute(any_span(scalar_of(id_dtype, "id_dtype"), order, rows));
+        own.parameter().permute(ids_of(order, id_dtype, rows, "order"));
     });
 }
 
@@ -260,8 +257,7 @@ gradstep_status gradstep_parameter_reset(gradstep_parameter* parameter, const vo
                                          uint64_t id_count, gradstep_error* error) {
     return guarded(error, [&] {
         auto& own = held(parameter);
-        require(ids, "ids", id_count);
-        own.parameter().reset(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count));
+        own.parameter().reset(ids_of(ids, id_dtype, id_count));
     });
 }
 

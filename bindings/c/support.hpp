@@ -134,6 +134,11 @@ inline optimizer_configuration read_config(char const* config, std::size_t bytes
 /// size.
 scalar scalar_of(std::int32_t dtype, char const* name);
 scalar storage_of(std::int32_t dtype, configuration const& policies);
+/// The ids of a caller, or its offsets of bags.
+inline any_span ids_of(void const* ids, std::int32_t dtype, std::uint64_t count, char const* name = "ids") {
+    require(ids, name, count);
+    return any_span(scalar_of(dtype, "id_dtype"), ids, static_cast<std::size_t>(count));
+}
 
 /// Returns the configuration with n numbers changed: paths[k] gets values[k].
 optimizer_configuration with_numbers(optimizer_configuration config, char const* const* paths, double const* values,

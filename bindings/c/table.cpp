@@ -16,11 +16,6 @@ struct gradstep_bytes : shell<std::vector<std::byte>> {
 };
 
 namespace {
-any_span ids_of(void const* ids, std::int32_t dtype, std::uint64_t count, char const* name = "ids") {
-    require(ids, name, count);
-    return any_span(scalar_of(dtype, "id_dtype"), ids, static_cast<std::size_t>(count));
-}
-
 // f(held_rows), with errors; and f(table), for functions of one thread.
 template <class F> gradstep_status with(gradstep_table const* table, gradstep_error* error, F const& f) {
     return guarded(error, [&] { std::visit(f, shells<gradstep_table>::get(table, "table")); });

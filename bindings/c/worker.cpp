@@ -84,10 +84,7 @@ void with_elements(std::int32_t dtype, Memory* data, std::uint64_t count, char c
 }
 // f(ids) with a span of the type.
 template <class F> void with_ids(void const* ids, std::int32_t dtype, std::uint64_t count, F const& f) {
-    require(ids, "ids", count);
-    gradstep::detail::checked_ids(
-        "ids", gradstep::any_span(scalar_of(dtype, "id_dtype"), ids, static_cast<std::size_t>(count)))
-        .visit(f);
+    gradstep::detail::checked_ids("ids", ids_of(ids, dtype, count)).visit(f);
 }
 } // namespace
 

@@ -87,4 +87,4 @@ func newDense() (*gradstep.Parameter[float32], error) {
 }
 
 // denseRank returns the server that has the dense weights: a small parameter is on the server that the hash of its name selects.
-func denseRank() int { return int(hashOf("dense") >> 32 * servers >> 32) }
+func denseRank() int { return int(hashesOf("dense")[0] >> 32 * servers >> 32) }

@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"math"
+
+	"gradstep.org/gradstep"
 )
 
-// Made-up ad impressions, the same as those of examples/tutorials/click_through. Many users appear once, and ads come and go.
+// Made-up ad impressions, the same as in examples/tutorials/click_through. Many users appear once, and ads come and go.
 
 const (
 	impressionsInAStep = 100
@@ -39,23 +41,24 @@ func impressionsOf(step int64) []impression {
 	return out
 }
 
-func keysOf(site, ad uint64, user int) [features]uint64 {
-	return [features]uint64{hashOf("bias"), hashOf(fmt.Sprintf("site=%d", site)), hashOf(fmt.Sprintf("ad=%d", ad)),
-		hashOf(fmt.Sprintf("site=%d,ad=%d", site, ad)), hashOf(fmt.Sprintf("user=%d", user))}
+func keysOf(site, ad uint64, user int) (keys [features]uint64) {
+	copy(keys[:], hashesOf("bias", fmt.Sprintf("site=%d", site), fmt.Sprintf("ad=%d", ad), fmt.Sprintf("site=%d,ad=%d", site, ad),
+		fmt.Sprintf("user=%d", user)))
+	return keys
 }
 
 // effectOf is the true effect of a feature on the click, in [-1, 1].
 func effectOf(key uint64) float64 { return float64(stableHash(key)>>11)*0x1p-52 - 1 }
 
-// hashOf and stableHash are gradstep::stable_hash.
-func hashOf(text string) uint64 {
-	hash := uint64(0xcbf29ce484222325)
-	for i := 0; i < len(text); i++ {
-		hash = (hash ^ uint64(text[i])) * 0x100000001b3
+func hashesOf(texts ...string) []uint64 {
+	hashes, err := gradstep.HashTexts("", texts)
+	if err != nil {
+		panic(err) // no memory
 	}
-	return stableHash(hash)
+	return hashes
 }
 
+// stableHash is gradstep::stable_hash of a number: the hash that divides rows between servers.
 func stableHash(key uint64) uint64 {
 	z := key + 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -1,5 +1,5 @@
-// Servers and workers of the C library beside those of C++, over the same transports; and what they
-// refuse.
+// Servers and workers of the C library and of C++ do the same over the same transports; and what the
+// C library refuses.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -436,7 +436,7 @@ TEST_CASE("servers and workers of C pass on what their transport reports", "[c]"
 
     over.timeout_ms = 20;
     over.send = [](void*, std::int32_t, void const*, std::uint64_t) { return 0; };
-    over.receive = [](void*, std::int64_t, gradstep_inbox*) { return 0; }; // nobody is there
+    over.receive = [](void*, std::int64_t, gradstep_inbox*) { return 0; }; // no rank answers
     CHECK(refused(GRADSTEP_RANK_FAILED, create) == "rank 1: worker: rank 0 has not taken part within 40 ms");
 
     over.timeout_ms = 0;
