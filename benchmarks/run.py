@@ -12,8 +12,8 @@
   compile [ARGUMENTS]          what gradstep costs to compile (./dev bench compile --help)
   checkpoint [ARGUMENTS]       save and load of a model of 1 GiB, beside plain writing and reading of as many bytes
   callers [--quick] [--json FILE]
-                               what a step costs in C++, and through the C library from C, Go and Rust; pushes to a server
-                               in C++ and in Go; and the library beside the same updates compiled for this machine
+                               what a step costs in C++, and through the C library from C, Go, Rust and Python; pushes to a
+                               server in C++ and in Go; and the library beside the same updates compiled for this machine
   libtorch [ARGUMENTS]         steps of gradstep::torch_optim beside torch::optim's in C++, with torch from PyPI in build/peers, and
                                what its header costs to compile
   before REVISION [ARGUMENTS]  the library beside another revision of it: dense steps and tables of both by turns, and
@@ -179,6 +179,8 @@ def reproducible(*arguments: str) -> NoReturn:
 def callers(*arguments: str) -> None:
     library = RELEASE / "bindings/c"
     dev("need", "callers")
+    dev("environment", ROOT / "build/python_venv", PACKAGE / "tests/requirements.txt")
+    in_python = f"{ROOT / 'build/python_venv/bin/python'} {PACKAGE / 'benchmarks/call_cost.py'}"
     build("gradstep_call_cost", "gradstep_pushes", "gradstep_beside_library")
     os.environ.update(LD_LIBRARY_PATH=str(library), CGO_CFLAGS=f"-O2 -I{ROOT / 'include'}", CGO_LDFLAGS=f"-L{library}",
                       GRADSTEP_LIB_DIR=str(library), GOPROXY="off")
@@ -189,7 +191,7 @@ def callers(*arguments: str) -> None:
                    stdout=sys.stderr, cwd=ROOT / "bindings/rust")
     call_cost = PROGRAMS / "gradstep_call_cost"
     subprocess.run([ROOT / "benchmarks/callers/callers.py", f"c++={call_cost} c++", f"c={call_cost} c", f"go={PROGRAMS / 'call_cost_go'}",
-                    f"rust={RELEASE / 'cargo/release/examples/call_cost'}", *arguments], check=True)
+                    f"rust={RELEASE / 'cargo/release/examples/call_cost'}", f"python={in_python}", *arguments], check=True, env=os.environ | gradstep_python("release"))
     pushes = PROGRAMS / "gradstep_pushes"
     subprocess.run([ROOT / "benchmarks/callers/pushes.py", f"C++={pushes} server", f"Go={PROGRAMS / 'push_server_go'}", f"{pushes} worker",
                     *arguments], check=True)

@@ -36,14 +36,14 @@ std::vector<std::uint64_t> make_keys() {
 // A round for each line that is read: nanoseconds of each call, once the cache has what it works
 // on.
 void serve(measure::call const& small, measure::call const& one_call, measure::call const& a_thousand,
-           measure::call const& keyed) {
+           measure::call const& keyed, measure::call const& one_key) {
     auto const nanoseconds = [](measure::call const& f, int calls) {
         for (int i = 0; i < 5; ++i) f();
         return 1e9 * measure::seconds(f, calls);
     };
     for (int c = std::getchar(); c != EOF; c = std::getchar()) {
-        std::printf("%.1f %.1f %.1f %.1f\n", nanoseconds(small, 20'000), nanoseconds(one_call, 5),
-                    nanoseconds(a_thousand, 5), nanoseconds(keyed, 5));
+        std::printf("%.1f %.1f %.1f %.1f %.1f\n", nanoseconds(small, 20'000), nanoseconds(one_call, 5),
+                    nanoseconds(a_thousand, 5), nanoseconds(keyed, 5), nanoseconds(one_key, 20'000));
         std::fflush(stdout);
     }
 }
@@ -67,7 +67,8 @@ void in_cpp() {
           [&] {
               for (std::size_t i = 0; i < tensors; ++i) single[i].update(gradients[i]);
           },
-          [&] { features.update(keys, of_keys); });
+          [&] { features.update(keys, of_keys); },
+          [&] { features.update(std::span(keys).first(1), std::span(of_keys).first(width)); });
 }
 
 gradstep_error error = GRADSTEP_ERROR_INIT;
@@ -113,6 +114,10 @@ void in_c() {
         [&] {
             check(gradstep_table_update(features.get(), keys.data(), GRADSTEP_UINT64, rows, of_keys.data(),
                                         rows * width, nullptr, &error));
+        },
+        [&] {
+            check(gradstep_table_update(features.get(), keys.data(), GRADSTEP_UINT64, 1, of_keys.data(), width, nullptr,
+                                        &error));
         });
 }
 

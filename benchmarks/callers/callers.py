@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What a step costs in C++, and through the C library from C, Go and Rust: callers.py NAME=COMMAND...
+"""What a step costs in C++, and through the C library from C, Go, Rust and Python: callers.py NAME=COMMAND...
 
-Each command runs until its input ends. For each line that it reads it does a round, and writes four numbers: nanoseconds of one
-step of adam of 16 floats, of one of 1000 parameters of 1000 floats in one call, of the same in a thousand calls, and of a step of
-adagrad of 65 536 keys with rows of 16 floats. The rounds of the commands take turns, so that all of them see the same machine, and all are started several times, since where a process gets
-its memory makes a difference of a tenth; a ratio is the median of the ratios of the single rounds.
+Each command runs until its input ends. For each line that it reads it does a round, and writes five numbers: nanoseconds of one
+step of adam of 16 floats, of one of 1000 parameters of 1000 floats in one call, of the same in a thousand calls, of a step of
+adagrad of 65 536 keys with rows of 16 floats, and of one key of these. The rounds of the commands take turns, so that all of them
+see the same machine, and all are started several times, since where a process gets its memory makes a difference of a tenth; a
+ratio is the median of the ratios of the single rounds.
 """
 
 import argparse
@@ -16,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from lines import Lines, add_option, quartiles
 
 STARTS, ROUNDS = 11, 5
-CASES = ("16 floats", "1000 x 1000, one call", "1000 x 1000, 1000 calls", "65 536 keys x 16")
+CASES = ("16 floats", "1000 x 1000, one call", "1000 x 1000, 1000 calls", "65 536 keys x 16", "one key x 16")
 
 
 def measure(commands: dict[str, str], rounds: int, times: dict[str, list[list[float]]]) -> None:

@@ -64,13 +64,16 @@
 #endif
 
 /// GRADSTEP_UNROLL, before a loop with a small constant number of iterations: unrolls it
-/// completely.
+/// completely. GRADSTEP_KEEP_LOOP: does not unroll it.
 #if defined(__clang__)
 #define GRADSTEP_UNROLL _Pragma("clang loop unroll(full)")
+#define GRADSTEP_KEEP_LOOP _Pragma("clang loop unroll(disable)")
 #elif defined(__GNUC__) && !defined(__CUDACC__)
 #define GRADSTEP_UNROLL _Pragma("GCC unroll 16")
+#define GRADSTEP_KEEP_LOOP _Pragma("GCC unroll 1")
 #else
 #define GRADSTEP_UNROLL
+#define GRADSTEP_KEEP_LOOP
 #endif
 
 #if defined(__FAST_MATH__) && !defined(GRADSTEP_ALLOW_FAST_MATH) && !defined(__CUDACC__)

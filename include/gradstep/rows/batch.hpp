@@ -72,6 +72,7 @@ GRADSTEP_INLINE void prefetch_memory([[maybe_unused]] void const* p, [[maybe_unu
     constexpr std::size_t line = 64, most = 16 * line;
     auto const* const begin = static_cast<char const*>(p);
     std::size_t const size = std::min(bytes, most);
+    GRADSTEP_KEEP_LOOP
     for (std::size_t b = 0; b < size; b += line) __builtin_prefetch(begin + b, 0, 2);
 #endif
 }

@@ -64,7 +64,7 @@ func main() {
 		ofKeys[i] = 0.5
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		fmt.Printf("%.1f %.1f %.1f %.1f\n",
+		fmt.Printf("%.1f %.1f %.1f %.1f %.1f\n",
 			nanoseconds(20000, func() { check(small.Update(gradient)) }),
 			nanoseconds(20, func() { check(batch.Update()) }),
 			nanoseconds(20, func() {
@@ -72,6 +72,7 @@ func main() {
 					check(p.Update(p.Gradient()))
 				}
 			}),
-			nanoseconds(5, func() { check(features.Update(keys, ofKeys)) }))
+			nanoseconds(5, func() { check(features.Update(keys, ofKeys)) }),
+			nanoseconds(20000, func() { check(features.Update(keys[:1], ofKeys[:width])) }))
 	}
 }

@@ -149,6 +149,13 @@ template <class Updater, class View, class Reading = no_average_reading> struct 
     }
 };
 
+// Integers wrap around in sums as in products.
+template <pack V> GRADSTEP_HD V plus(V a, V b) {
+    using compute = typename pack_traits<V>::value_type;
+    if constexpr (std::is_integral_v<compute>) return math::fma(V(compute(1)), a, b);
+    else return a + b;
+}
+
 // Adds rows of values of type Storage, times their weights, in columns of packs: each column in
 // registers, over all rows.
 template <pack V, class Storage, std::size_t columns, bool has_weights>
@@ -169,10 +176,7 @@ GRADSTEP_INLINE void add_columns(pooled_rows const& of, std::size_t i) {
         else sum[c] = io::load(sums + c * io::size, all_lanes{});
     }
     for (std::size_t k = first; k < of.count; ++k)
-        for (std::size_t c = 0; c < columns; ++c) {
-            if constexpr (std::is_integral_v<compute>) sum[c] = math::fma(V(compute(1)), sum[c], term(k, c));
-            else sum[c] = sum[c] + term(k, c);
-        }
+        for (std::size_t c = 0; c < columns; ++c) sum[c] = plus(sum[c], term(k, c));
     for (std::size_t c = 0; c < columns; ++c) {
         if (of.out == nullptr) {
             io::store(sums + c * io::size, sum[c], all_lanes{});
@@ -215,9 +219,10 @@ template <class Updater> policy_of_step<Updater> policy_for_step(typename Update
     else return {rule};
 }
 
-// w <- w * (max_norm / |w|) if |w| is larger: of a row after its step.
+// w <- w * (max_norm / |w|) if |w| is larger: of a row after its step. Not inlined: all rules share
+// it.
 template <class T, class Traits>
-void limit_norm_of(T* trained, typename Traits::storage* weight, std::size_t width, double max_norm) {
+[[gnu::noinline]] void limit_norm_of(T* trained, typename Traits::storage* weight, std::size_t width, double max_norm) {
     using compute = typename Traits::compute;
     std::span<T const> const all(trained, width);
     double const norm = root_of_squares([&](double unit) { return sum_of_blocks(all, unit); });
@@ -238,6 +243,68 @@ void limit_norm(row_addresses<Updater> const& row, [[maybe_unused]] std::size_t 
             limit_norm_of<typename traits::state, traits>(row.master, row.weight, width, max_norm);
         else limit_norm_of<typename traits::storage, traits>(row.weight, row.weight, width, max_norm);
     }
+}
+
+// The gradients of one row of a batch.
+template <class Storage> struct sources_of_row {
+    distinct_rows const& batch;
+    Storage const* gradients;
+    std::size_t first, count, width;
+    bool fetches;
+
+    Storage const* gradient(std::size_t j) const {
+        return gradients + (batch.sources == nullptr ? j : batch.sources[j]) * width;
+    }
+    // The gradient of source j from element i on, times its factor.
+    template <pack V, bool has_factors> GRADSTEP_INLINE V term(std::size_t j, std::size_t i) const {
+        using compute = typename pack_traits<V>::value_type;
+        V const g = pack_traits<V>::load(gradient(j) + i, all_lanes{});
+        if constexpr (has_factors && !std::is_integral_v<compute>)
+            return math::mul(V(static_cast<compute const*>(batch.factors)[j]), g);
+        else return g;
+    }
+    // Prefetches the gradient at sources[j].
+    void prefetch(std::size_t j) const {
+        if (j < (batch.begin == nullptr ? batch.count : batch.begin[batch.count]))
+            prefetch_memory(gradient(j), width * sizeof(Storage));
+    }
+};
+// The sum of gradients in batch order, divided by `divisor` (integers have no mean), times `scale`.
+template <pack V, class T> GRADSTEP_HD V finished(V sum, T divisor, T scale) {
+    if constexpr (!std::is_integral_v<T>)
+        if (divisor > 1) sum = math::div(sum, V(divisor));
+    return scale == T(1) ? sum : math::mul(V(scale), sum);
+}
+// Each column of packs is summed over all gradients before the next column, in registers. The first
+// column also prefetches the following gradients, if prefetching is on.
+template <pack V, bool has_factors, std::size_t columns, class Storage, class T>
+GRADSTEP_INLINE void stage_columns(sources_of_row<Storage> const& of, std::size_t i, T* staged, T divisor, T scale) {
+    constexpr std::size_t lanes = pack_traits<V>::size;
+    V sum[columns];
+    for (std::size_t c = 0; c < columns; ++c) sum[c] = of.template term<V, has_factors>(of.first, i + c * lanes);
+    bool const fetches = i == 0 && of.fetches;
+    for (std::size_t k = 1; k < of.count; ++k) {
+        if (fetches) of.prefetch(of.first + k + gradients_ahead);
+        for (std::size_t c = 0; c < columns; ++c)
+            sum[c] = plus(sum[c], of.template term<V, has_factors>(of.first + k, i + c * lanes));
+    }
+    for (std::size_t c = 0; c < columns; ++c)
+        pack_traits<V>::store(staged + i + c * lanes, finished(sum[c], divisor, scale), all_lanes{});
+}
+template <pack V, bool has_factors, class Storage, class T>
+GRADSTEP_INLINE void stage_gradients(sources_of_row<Storage> const& of, T* staged, T divisor, T scale) {
+    constexpr std::size_t lanes = pack_traits<V>::size, columns = 4;
+    std::size_t i = 0;
+    for (; i + columns * lanes <= of.width; i += columns * lanes)
+        stage_columns<V, has_factors, columns>(of, i, staged, divisor, scale);
+    for (; i + lanes <= of.width; i += lanes) stage_columns<V, has_factors, 1>(of, i, staged, divisor, scale);
+    for (; i < of.width; ++i) stage_columns<T, has_factors, 1>(of, i, staged, divisor, scale);
+}
+// Writes the gradient of a row in the compute type. Not inlined: all rules share it.
+template <pack V, class Storage, class T>
+[[gnu::noinline]] void stage_gradients(sources_of_row<Storage> const& of, T* staged, T divisor, T scale) {
+    if (of.batch.factors == nullptr) stage_gradients<V, false>(of, staged, divisor, scale);
+    else stage_gradients<V, true>(of, staged, divisor, scale);
 }
 
 // One step of the rows of a batch: the view that kernels of a table run with. It contains the
@@ -293,17 +360,7 @@ template <class Updater, class View> struct row_update {
         std::size_t const first = first_source(r), count = source_count(r);
         V g = pack_traits<V>::load(gradient(first) + i, which);
         for (std::size_t k = 1; k < count; ++k) g = plus(g, pack_traits<V>::load(gradient(first + k) + i, which));
-        return finish(g, count);
-    }
-    // Integers wrap around in sums as in products, and have no mean.
-    template <pack V> GRADSTEP_HD static V plus(V a, V b) {
-        if constexpr (std::is_integral_v<compute>) return math::fma(V(compute(1)), a, b);
-        else return a + b;
-    }
-    template <pack V> GRADSTEP_HD V finish(V sum, std::size_t count) const {
-        if constexpr (!std::is_integral_v<compute>)
-            if (mean && count > 1) sum = math::div(sum, V(compute(count)));
-        return scale == compute(1) ? sum : math::mul(V(scale), sum);
+        return finished(g, compute(mean ? count : 1), scale);
     }
 
     // Prefetches row r. Its gradients are prefetched when the gradients of earlier rows are read.
@@ -316,18 +373,22 @@ template <class Updater, class View> struct row_update {
     }
     GRADSTEP_INLINE void prefetch_last_step(std::size_t r) const { rows.prefetch_last_step(id(r)); }
 
-    // Updates row r; `staged` has room for a row. `always_staged`: one kernel for all gradients,
-    // which compiles in less time.
+    // Updates row r; `staged` has room for a row. `always_staged`: one kernel for gradients of every
+    // type, which compiles in less time.
     template <pack V, bool always_staged = false>
     GRADSTEP_INLINE void run(std::size_t r, missed const& m, compute* staged) const {
         std::size_t const first = first_source(r);
         prefetch_gradient(first + gradients_ahead);
-        if constexpr (!always_staged)
-            if (source_count(r) == 1 && scale == compute(1) && batch.factors == nullptr)
-                return run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
-        if (batch.factors == nullptr) stage<V, false>(r, staged);
-        else stage<V, true>(r, staged);
-        run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{staged}));
+        bool const as_it_is = source_count(r) == 1 && scale == compute(1) && batch.factors == nullptr;
+        if constexpr (std::is_same_v<storage, compute>) {
+            if (!as_it_is) stage<V>(r, staged);
+            run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{as_it_is ? gradient(first) : staged}));
+        } else {
+            if constexpr (!always_staged)
+                if (as_it_is) return run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
+            stage<V>(r, staged);
+            run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{staged}));
+        }
     }
 
     // Whether `run_one_pack` can update the rows: each is one pack, and no row needs anything else.
@@ -353,12 +414,13 @@ template <class Updater, class View> struct row_update {
     }
 
 private:
+    // Counts an update of a row, and prepares the rule for it.
+    [[gnu::noinline]] typename rule_type::template coeffs<compute> prepare_alone(std::uint32_t& update_count) const {
+        update_count += update_count != std::numeric_limits<std::uint32_t>::max();
+        return policy->template prepare<compute>(step_info{update_count, rate});
+    }
     template <pack V, class Kernel> GRADSTEP_INLINE void run_kernel(std::size_t r, Kernel k) const {
-        if (rows.has_update_counts()) {
-            std::uint32_t& update_count = *rows.at(id(r)).update_count;
-            update_count += update_count != std::numeric_limits<std::uint32_t>::max();
-            k.rule = policy->template prepare<compute>(step_info{update_count, rate});
-        }
+        if (rows.has_update_counts()) k.rule = prepare_alone(*rows.at(id(r)).update_count);
         if constexpr (row_wise_rule<rule_type>) {
             rows.catch_up_row_state(k.missed, id(r));
             finalize(k, block_sums<Kernel>::template of_all<V>(k, rows.width), rows.width, rows.at(id(r)).row);
@@ -366,44 +428,10 @@ private:
         sweep<V>(k, 0, rows.width);
         if (max_norm != 0) limit_norm(rows.at(id(r)), rows.width, max_norm);
     }
-    // The gradient of source j from element i on, times its factor.
-    template <pack V, bool has_factors> GRADSTEP_INLINE V term(std::size_t j, std::size_t i) const {
-        V const g = pack_traits<V>::load(gradient(j) + i, all_lanes{});
-        if constexpr (has_factors && !std::is_integral_v<compute>)
-            return math::mul(V(static_cast<compute const*>(batch.factors)[j]), g);
-        else return g;
-    }
-    // The gradient of row r, in the compute type. Each column of packs is summed over all gradients
-    // before the next column, in registers. The first column also prefetches the following
-    // gradients, if prefetching is on.
-    template <pack V, bool has_factors> GRADSTEP_INLINE void stage(std::size_t r, compute* staged) const {
-        constexpr std::size_t lanes = pack_traits<V>::size, columns = 4;
-        std::size_t const width = rows.width;
-        std::size_t i = 0;
-        for (; i + columns * lanes <= width; i += columns * lanes) stage_columns<V, columns, has_factors>(r, i, staged);
-        for (; i + lanes <= width; i += lanes) stage_columns<V, 1, has_factors>(r, i, staged);
-        for (; i < width; ++i) stage_columns<compute, 1, has_factors>(r, i, staged);
-    }
-    template <pack V, std::size_t columns, bool has_factors>
-    GRADSTEP_INLINE void stage_columns(std::size_t r, std::size_t i, compute* staged) const {
-        constexpr std::size_t lanes = pack_traits<V>::size;
+    template <pack V> GRADSTEP_INLINE void stage(std::size_t r, compute* staged) const {
         std::size_t const first = first_source(r), count = source_count(r);
-        V sum[columns];
-        for (std::size_t c = 0; c < columns; ++c) sum[c] = term<V, has_factors>(first, i + c * lanes);
-        auto const add = [&](std::size_t k) GRADSTEP_INLINE_LAMBDA {
-            for (std::size_t c = 0; c < columns; ++c)
-                sum[c] = plus(sum[c], term<V, has_factors>(first + k, i + c * lanes));
-        };
-        if (i == 0 && fetches_gradients) {
-            for (std::size_t k = 1; k < count; ++k) {
-                prefetch_gradient(first + k + gradients_ahead);
-                add(k);
-            }
-        } else {
-            for (std::size_t k = 1; k < count; ++k) add(k);
-        }
-        for (std::size_t c = 0; c < columns; ++c)
-            pack_traits<V>::store(staged + i + c * lanes, finish(sum[c], count), all_lanes{});
+        stage_gradients<V>(sources_of_row<storage>{batch, gradients, first, count, rows.width, fetches_gradients},
+                           staged, compute(mean ? count : 1), scale);
     }
 };
 
@@ -425,15 +453,12 @@ GRADSTEP_INLINE void run_short_rows(Update const& shared, std::size_t first, std
             return pack_traits<V>::first(update.rows.width);
         else return all_lanes{};
     }();
-    std::size_t const fetched = update.fetches_rows ? last : 0;
-    auto const fetch = [&](std::size_t r) GRADSTEP_INLINE_LAMBDA {
-        if (r >= fetched) return;
-        update.prefetch_last_step(r);
-        update.prefetch(r);
-    };
-    for (std::size_t r = first; r < first + rows_ahead; ++r) fetch(r);
+    std::size_t fetched = first; // one loop, so that what it prefetches is compiled once
     for (std::size_t r = first; r < last; ++r) {
-        fetch(r + rows_ahead);
+        for (; update.fetches_rows && fetched < std::min(r + rows_ahead + 1, last); ++fetched) {
+            update.prefetch_last_step(fetched);
+            update.prefetch(fetched);
+        }
         update.prefetch_gradient(r + gradients_ahead);
         update.template run_one_pack<V>(r, lanes);
     }
@@ -445,22 +470,22 @@ template <pack V, bool always_staged = false, class Update>
 GRADSTEP_INLINE void run_rows(Update const& shared, std::size_t first, std::size_t last,
                               typename Update::compute* staged) {
     constexpr std::size_t ahead = rows_ahead, together = 8; // twice as many plans are slower
-    if constexpr (Update::has_one_pack && !always_staged) {
+    if constexpr (Update::has_one_pack &&
+                  (!always_staged || std::is_same_v<typename Update::storage, typename Update::compute>)) {
         using short_pack = typename short_pack_of<V>::type;
         if (shared.template is_one_pack<short_pack>()) return run_short_rows<short_pack>(shared, first, last);
     }
     Update const update = shared; // by value: its scalars stay in registers
-    for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch_last_step(r);
-    for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch(r);
+    std::size_t stamped = first, fetched = first;
     std::size_t const source = update.first_source(first);
     for (std::size_t j = source; j < source + gradients_ahead; ++j) update.prefetch_gradient(j);
     for (std::size_t r = first; r < last; r += together) {
         std::size_t const count = std::min(together, last - r);
-        for (std::size_t k = r + ahead; k < std::min(r + ahead + together, last); ++k) update.prefetch_last_step(k);
+        for (; stamped < std::min(r + ahead + together, last); ++stamped) update.prefetch_last_step(stamped);
         typename Update::missed missed[together];
         for (std::size_t k = 0; k < count; ++k) missed[k] = update.plan(r + k);
         for (std::size_t k = 0; k < count; ++k) {
-            if (r + k + ahead < last) update.prefetch(r + k + ahead);
+            for (; fetched < std::min(r + k + ahead + 1, last); ++fetched) update.prefetch(fetched);
             update.template run<V, always_staged>(r + k, missed[k], staged);
         }
     }
