@@ -67,6 +67,10 @@ int main() {
 
     std::vector<std::uint64_t> const keys{1, 2};
     std::vector<float> const gradient(2, 1.0f);
+    // [rows in 8 bits]
+    std::vector<std::byte> rows(keys.size() * gs::int8_row_bytes(features.width())); // width + 8 bytes each
+    gs::int8_rows(features, keys, rows); // for your server, or for FBGEMM's kernels
+    // [rows in 8 bits]
     // [striped]
     gs::striped shared{std::move(features)};
     shared.update(keys, gradient); // from any thread

@@ -154,6 +154,24 @@ gradstep_status gradstep_table_rows(const gradstep_table* table, const void* ids
     });
 }
 
+gradstep_status gradstep_table_int8_rows(const gradstep_table* table, const void* ids, int32_t id_dtype,
+                                         uint64_t id_count, void* out, uint64_t bytes, gradstep_error* error) {
+    return with(table, error, [&](auto& own) {
+        auto const which = ids_of(ids, id_dtype, id_count);
+        require(out, "out", bytes);
+        auto const type = own.type();
+        own.call([&](auto const& of) {
+            std::size_t const width = of.width();
+            auto const read = [&](std::size_t first, std::size_t n, std::byte* to) {
+                auto const* const part = static_cast<std::byte const*>(which.data) + first * size_of(which.type);
+                of.rows(any_span(which.type, static_cast<void const*>(part), n), any_span(type, to, n * width));
+            };
+            gradstep::detail::read_int8_rows(type, which.size, width, std::span(static_cast<std::byte*>(out), bytes),
+                                             read);
+        });
+    });
+}
+
 gradstep_status gradstep_table_bags(const gradstep_table* table, const void* ids, int32_t id_dtype, uint64_t id_count,
                                     const void* offsets, uint64_t bag_count, const gradstep_bag_options* bags,
                                     void* out, uint64_t count, gradstep_error* error) {
@@ -300,14 +318,14 @@ gradstep_status gradstep_table_evict(gradstep_table* table, gradstep_row_test te
     });
 }
 
-gradstep_status gradstep_table_changed_since(gradstep_table* table, int64_t step, int32_t with_state,
-                                             gradstep_bytes** out, gradstep_error* error) {
+gradstep_status gradstep_table_changed_since(gradstep_table* table, int64_t step, int32_t content, gradstep_bytes** out,
+                                             gradstep_error* error) {
     return keyed(table, error, [&](any_keyed_table& of) {
         require(out, "out");
-        if (with_state != 0 && with_state != 1)
-            refuse(GRADSTEP_BAD_VALUE, {"with_state"}, {with_state, " is out of range"}, {"0 or 1"});
-        auto const content = with_state == 1 ? gradstep::row_content::state : gradstep::row_content::values;
-        *out = shells<gradstep_bytes>::add(std::make_unique<std::vector<std::byte>>(of.changed_since(step, content)));
+        if (content < GRADSTEP_CHANGES_VALUES || content > GRADSTEP_CHANGES_INT8)
+            refuse(GRADSTEP_BAD_VALUE, {"content"}, {content, " is out of range"}, {"0, 1 or 2"});
+        auto const what = static_cast<gradstep::row_content>(content);
+        *out = shells<gradstep_bytes>::add(std::make_unique<std::vector<std::byte>>(of.changed_since(step, what)));
     });
 }
 

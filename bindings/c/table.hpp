@@ -67,6 +67,7 @@ public:
         return out;
     }
     Configuration const& given_config() const { return config_; }
+    scalar type() const { return type_; }
     /// Memory of the caller's, of the type of the values: C has no type that says whether a
     /// gradient may be written.
     any_span span(void const* data, std::uint64_t count) const {

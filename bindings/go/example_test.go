@@ -168,7 +168,7 @@ func ExampleKeyedTable() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	changes, err := features.ChangedSince(applied.Step, false) // []byte, which you send
+	changes, err := features.ChangedSince(applied.Step, gradstep.RowValues) // []byte, which you send
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -266,19 +266,27 @@ func (t *KeyedTable[T]) stateOfRow() ([]Slot, error) {
 	return slots, nil
 }
 
-// ChangedSince returns the rows that steps after this step have updated or evicted, as bytes for ApplyChanges of a replica. Send the
-// state, too, to a replica that trains. If the table no longer knows all evictions since the step, the code of the error is BadValue:
-// then send all rows, with step 0.
-func (t *KeyedTable[T]) ChangedSince(step int64, withState bool) (out []byte, err error) {
-	err = t.changedSince(step, withState, func(changes []byte) { out = append([]byte{}, changes...) })
+// RowContent is what ChangedSince sends of rows.
+type RowContent int32
+
+const (
+	RowValues RowContent = C.GRADSTEP_CHANGES_VALUES // for a replica that only reads
+	RowState  RowContent = C.GRADSTEP_CHANGES_STATE  // also the state, for a replica that trains
+	RowInt8   RowContent = C.GRADSTEP_CHANGES_INT8   // the values in 8 bits, as Int8RowsInto
+)
+
+// ChangedSince returns the rows that steps after this step have updated or evicted, as bytes for ApplyChanges of a replica. If the
+// table no longer knows all evictions since the step, the code of the error is BadValue: then send all rows, with step 0.
+func (t *KeyedTable[T]) ChangedSince(step int64, content RowContent) (out []byte, err error) {
+	err = t.changedSince(step, content, func(changes []byte) { out = append([]byte{}, changes...) })
 	return out, err
 }
 
 // changedSince calls f with the changes in memory of the library.
-func (t *KeyedTable[T]) changedSince(step int64, withState bool, f func(changes []byte)) error {
+func (t *KeyedTable[T]) changedSince(step int64, content RowContent, f func(changes []byte)) error {
 	var bytes *C.gradstep_bytes
 	if err := t.call(func(s *scratch) C.gradstep_status {
-		return C.gradstep_table_changed_since(t.c, C.int64_t(step), toggle(withState, 1), &bytes, &s.said)
+		return C.gradstep_table_changed_since(t.c, C.int64_t(step), C.int32_t(content), &bytes, &s.said)
 	}); err != nil {
 		return err
 	}

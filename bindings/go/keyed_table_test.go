@@ -1,6 +1,7 @@
 package gradstep
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -233,23 +234,39 @@ func TestReplicaOfAKeyedTable(t *testing.T) {
 		equal(t, rowsOfKeys(t, replica, keys...), rowsOfKeys(t, table, keys...))
 		equal(t, must[Clock](t)(replica.Clock()), must[Clock](t)(table.Clock()))
 	}
-	check(t, replica.ApplyChanges(must[[]byte](t)(table.ChangedSince(0, false))))
+	check(t, replica.ApplyChanges(must[[]byte](t)(table.ChangedSince(0, RowValues))))
 	same()
 	check(t, table.Update([]uint64{9}, []float32{1, 2}))
 	equal(t, must[int](t)(table.EvictTo(2, nil)), 2)
-	changes := must[[]byte](t)(table.ChangedSince(must[Clock](t)(replica.Clock()).Step, false))
+	changes := must[[]byte](t)(table.ChangedSince(must[Clock](t)(replica.Clock()).Step, RowValues))
 	before := must[[]byte](t)(replica.MarshalBinary())
 	wants(t, replica.ApplyChanges(changes[:len(changes)-1]), BadValue)
 	wants(t, replica.ApplyChanges(nil), BadValue)
 	equal(t, must[[]byte](t)(replica.MarshalBinary()), before)
 	check(t, replica.ApplyChanges(changes))
 	same()
-	check(t, replica.ApplyChanges(must[[]byte](t)(table.ChangedSince(0, true)))) // with the momentum, it can train
+	check(t, replica.ApplyChanges(must[[]byte](t)(table.ChangedSince(0, RowState)))) // with the momentum, it can train
 	for _, each := range []*KeyedTable[float32]{table, replica} {
 		check(t, each.Update([]uint64{3, 9}, []float32{1, 2, 3, 4}))
 	}
 	same()
-	_, err := table.ChangedSince(-1, false)
+	_, err := table.ChangedSince(-1, RowValues)
+	wants(t, err, BadValue)
+
+	// In 8 bits, the rows of the replica are those that the codes stand for.
+	small := keyedOf(t, momentum, `"width": 2`)
+	check(t, small.ApplyChanges(must[[]byte](t)(table.ChangedSince(0, RowInt8))))
+	keys := keysIn(t, table)
+	coded := make([]byte, len(keys)*(2+8))
+	check(t, table.Int8RowsInto(coded, keys...))
+	for i, key := range keys {
+		row := coded[i*10:]
+		scale := math.Float32frombits(binary.LittleEndian.Uint32(row[2:]))
+		offset := math.Float32frombits(binary.LittleEndian.Uint32(row[6:]))
+		equal(t, must[[]float32](t)(small.Row(key)), []float32{float32(float32(row[0])*scale) + offset, float32(float32(row[1])*scale) + offset})
+	}
+	wants(t, table.Int8RowsInto(coded[1:], keys...), BadSize)
+	_, err = table.ChangedSince(0, 3)
 	wants(t, err, BadValue)
 }
 
@@ -323,7 +340,7 @@ func TestConcurrentKeyedTable(t *testing.T) {
 				case 3:
 					_, err = table.Evict(func(row KeyedRow[float32]) bool { return row.Key%100 < 5 })
 				case 5:
-					_, err = table.ChangedSince(0, true)
+					_, err = table.ChangedSince(0, RowState)
 				case 7:
 					_, err = table.Keys()
 				}
@@ -379,7 +396,7 @@ func TestRefusalsOfAKeyedTable(t *testing.T) {
 	_, older := zero.EvictOlderThan(1)
 	_, evicted := zero.Evict(nil)
 	_, to := zero.EvictTo(1, nil)
-	_, changes := zero.ChangedSince(0, false)
+	_, changes := zero.ChangedSince(0, RowValues)
 	for _, err := range []error{contains, keys, counts, older, evicted, to, changes, zero.Reserve(1), zero.Hold(1), zero.Unhold(1),
 		zero.ApplyChanges(nil), zero.Update(nil, nil)} {
 		wants(t, err, BadHandle, "zero value", "NewKeyedTable")

@@ -529,7 +529,7 @@ func TestTasksAndGoroutines(t *testing.T) {
 		if _, err := wide.Evict(func(row KeyedRow[float32]) bool { return row.Key < 10 }); err != nil {
 			return err
 		}
-		changes, err := wide.ChangedSince(0, false)
+		changes, err := wide.ChangedSince(0, RowValues)
 		if err != nil {
 			return err
 		}
@@ -653,7 +653,7 @@ func TestStreams(t *testing.T) {
 	var through bytes.Buffer
 	for _, move := range []struct{ write, read func() (int64, error) }{
 		{func() (int64, error) { return from.WriteTo(&through) }, func() (int64, error) { return to.ReadFrom(&through) }},
-		{func() (int64, error) { return from.WriteChanges(&through, 0, false) }, func() (int64, error) { return replica.ReadChanges(&through) }},
+		{func() (int64, error) { return from.WriteChanges(&through, 0, RowValues) }, func() (int64, error) { return replica.ReadChanges(&through) }},
 	} {
 		written, size := must[int64](t)(move.write()), through.Len()
 		equal(t, written, int64(size))
@@ -678,7 +678,7 @@ func TestStreams(t *testing.T) {
 	if _, err := from.WriteTo(broken{own}); !errors.Is(err, own) {
 		t.Error(err)
 	}
-	if _, err := from.WriteChanges(broken{own}, 0, true); !errors.Is(err, own) {
+	if _, err := from.WriteChanges(broken{own}, 0, RowState); !errors.Is(err, own) {
 		t.Error(err)
 	}
 	if _, err := to.ReadFrom(broken{own}); !errors.Is(err, own) {
@@ -689,7 +689,7 @@ func TestStreams(t *testing.T) {
 	}
 	check(t, from.Close())
 	refused(t, errorIn(from.WriteTo(&through)), BadHandle)
-	refused(t, errorIn(from.WriteChanges(&through, 0, false)), BadHandle)
+	refused(t, errorIn(from.WriteChanges(&through, 0, RowValues)), BadHandle)
 	refused(t, from.RangeKeys(func(uint64) bool { return true }), BadHandle)
 }
 

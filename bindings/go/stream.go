@@ -21,8 +21,8 @@ func (t *table[T, I]) ReadFrom(from io.Reader) (int64, error) {
 }
 
 // WriteChanges writes the bytes of ChangedSince, without a copy. It returns the errors of the writer as they are.
-func (t *KeyedTable[T]) WriteChanges(to io.Writer, step int64, withState bool) (n int64, err error) {
-	failed := t.changedSince(step, withState, func(changes []byte) {
+func (t *KeyedTable[T]) WriteChanges(to io.Writer, step int64, content RowContent) (n int64, err error) {
+	failed := t.changedSince(step, content, func(changes []byte) {
 		var written int
 		written, err = to.Write(changes)
 		n = int64(written)

@@ -28,6 +28,7 @@ static gradstep_status table_bags(uintptr_t table, const uint8_t* ids, int32_t i
         return gradstep_table_##name(TABLE, ids, id_dtype, id_count, values, count, error);                                       \
     }
 OF_IDS_AND_VALUES(rows)
+OF_IDS_AND_VALUES(int8_rows)
 OF_IDS_AND_VALUES(averages)
 OF_IDS_AND_VALUES(set_rows)
 #define OF_IDS(name)                                                                                                              \
@@ -303,6 +304,14 @@ func (t *table[T, I]) BagsInto(out []T, bags Bags[I]) error {
 func (t *table[T, I]) RowsInto(out []T, ids ...I) error {
 	return t.call(func(s *scratch) C.gradstep_status {
 		return C.table_rows(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(out), C.uint64_t(len(out)), &s.said)
+	})
+}
+
+// Int8RowsInto copies the rows in ids to out in 8 bits, for servers that only read. Each row has width + 8 bytes: a code for each
+// value, then scale and offset as little-endian float32; a value is code * scale + offset. These are the bytes of FBGEMM.
+func (t *table[T, I]) Int8RowsInto(out []byte, ids ...I) error {
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.table_int8_rows(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(out), C.uint64_t(len(out)), &s.said)
 	})
 }
 

@@ -75,7 +75,7 @@ int main(void) {
         check(gradstep_table_evict_older_than(table, t - 50, &evicted, &error)); // rows that 50 steps did not use
         gradstep_bytes* changes = NULL;
         const void* data = NULL;
-        check(gradstep_table_changed_since(table, sent, 0, &changes, &error));
+        check(gradstep_table_changed_since(table, sent, GRADSTEP_CHANGES_VALUES, &changes, &error));
         check(gradstep_bytes_view(changes, &data, &size, &error)); // send these bytes to the replica's process
         check(gradstep_table_apply_changes(replica, data, size, &error));
         gradstep_bytes_release(changes);

@@ -138,7 +138,7 @@ func (r *replicaClient) update(s *gradstep.Server) error {
 			return err
 		}
 		var changes bytes.Buffer
-		if _, err := table.WriteChanges(&changes, r.sent[name], false); err != nil {
+		if _, err := table.WriteChanges(&changes, r.sent[name], gradstep.RowValues); err != nil {
 			return err
 		}
 		if r.post(fmt.Sprintf("/changes?server=%d&table=%s&since=%d", r.server, name, r.sent[name]), &changes) {

@@ -269,6 +269,7 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_table_update, {6}, table, ids, i64, 1u, g.data(), width, nullptr);
     SPOIL(gradstep_table_update_bags, (none{8, 9}), table, ids, i64, 1u, ids, 1u, g.data(), width, nullptr, nullptr);
     SPOIL(gradstep_table_rows, none{}, table, ids, i64, 1u, out.data(), width);
+    SPOIL(gradstep_table_int8_rows, none{}, table, ids, i64, 1u, out.data(), width + 8);
     SPOIL(gradstep_table_bags, {6}, table, ids, i64, 1u, ids, 1u, nullptr, out.data(), width);
     SPOIL(gradstep_table_averages, none{}, table, ids, i64, 1u, out.data(), width);
     SPOIL(gradstep_table_apply_average, none{}, table);

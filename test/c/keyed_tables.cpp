@@ -97,11 +97,19 @@ struct c_table {
         ok([&](gradstep_error* e) { return gradstep_table_evict_to(handle, rows, nullptr, nullptr, &out, e); });
         return out;
     }
-    std::vector<std::byte> changed_since(std::int64_t step, std::int32_t with_state) const {
+    std::vector<std::byte> int8_rows(keys64 const& keys) const {
+        std::vector<std::byte> out(keys.size() * gs::int8_row_bytes(width));
+        ok([&](gradstep_error* e) {
+            return gradstep_table_int8_rows(handle, keys.data(), GRADSTEP_UINT64, keys.size(), out.data(), out.size(),
+                                            e);
+        });
+        return out;
+    }
+    std::vector<std::byte> changed_since(std::int64_t step, std::int32_t content) const {
         gradstep_bytes* bytes = nullptr;
         void const* data = nullptr;
         std::uint64_t size = 0;
-        ok([&](gradstep_error* e) { return gradstep_table_changed_since(handle, step, with_state, &bytes, e); });
+        ok([&](gradstep_error* e) { return gradstep_table_changed_since(handle, step, content, &bytes, e); });
         ok([&](gradstep_error* e) { return gradstep_bytes_view(bytes, &data, &size, e); });
         auto const* const first = static_cast<std::byte const*>(data);
         std::vector<std::byte> out(first, first + size);
@@ -173,18 +181,21 @@ TEST_CASE("A table of keys of the C library has the bits, the files and the chan
     CHECK(expected.num_rows() == 8);
     for (std::uint64_t t = 6; t < 9; ++t) step(t);
 
-    // Changes go both ways, with state and without.
-    for (std::int32_t const with_state : {0, 1}) {
-        auto const content = with_state == 1 ? gs::row_content::state : gs::row_content::values;
-        auto const changes = table.changed_since(5, with_state);
-        CHECK(changes == expected.changed_since(5, content).encode());
+    // Changes go both ways, with state and without, and in 8 bits.
+    keys64 const those = expected.keys();
+    std::vector<float> of_table(those.size() * width), of_replica(of_table);
+    table.rows(those, of_table);
+    std::vector<std::byte> in_int8(those.size() * gs::int8_row_bytes(width));
+    gs::int8_rows(expected, those, in_int8);
+    CHECK(table.int8_rows(those) == in_int8);
+    for (std::int32_t const content : {GRADSTEP_CHANGES_VALUES, GRADSTEP_CHANGES_STATE, GRADSTEP_CHANGES_INT8}) {
+        auto const changes = table.changed_since(5, content);
+        CHECK(changes == expected.changed_since(5, static_cast<gs::row_content>(content)).encode());
         c_table const replica(text);
-        replica.apply(table.changed_since(0, with_state));
-        keys64 const keys = expected.keys();
-        std::vector<float> a(keys.size() * width), b(a);
-        replica.rows(keys, a);
-        table.rows(keys, b);
-        CHECK(a == b);
+        replica.apply(table.changed_since(0, content));
+        replica.rows(those, of_replica);
+        if (content != GRADSTEP_CHANGES_INT8) CHECK(of_replica == of_table);
+        else CHECK(of_replica != of_table);
     }
     folder const in;
     expected.save(in / "expected");
@@ -327,6 +338,15 @@ TEST_CASE("Functions of C for tables of the other kind are refused, and so are t
     CHECK(refused(GRADSTEP_BAD_CONFIG, create(both)).starts_with("table: "));
     refused(GRADSTEP_BAD_CONFIG, create("[]"));
     CHECK(out == nullptr);
+    std::vector<std::byte> room(23);
+    refused(GRADSTEP_BAD_SIZE, [&](gradstep_error* e) {
+        std::uint64_t const keys[] = {1, 2};
+        return gradstep_table_int8_rows(keyed.handle, keys, GRADSTEP_UINT64, 2, room.data(), room.size(), e);
+    });
+    refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+        gradstep_bytes* changes = nullptr;
+        return gradstep_table_changed_since(keyed.handle, 0, 3, &changes, e);
+    });
     auto damaged = keyed.changed_since(0, 0);
     damaged[9] ^= std::byte(1);
     refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {

@@ -592,6 +592,10 @@ line const lines[] = {
      [](scene& s, gradstep_error* e) {
          return gradstep_table_rows(s.table, s.ids, GRADSTEP_INT32, 3, s.out.data(), 3 * scene::width, e);
      }},
+    {"gradstep_table_int8_rows",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_table_int8_rows(s.table, s.ids, GRADSTEP_INT32, 3, s.out.data(), 3 * (scene::width + 8), e);
+     }},
     {"gradstep_table_averages",
      [](scene& s, gradstep_error* e) {
          return gradstep_table_averages(s.table, s.ids, GRADSTEP_INT32, 3, s.out.data(), 3 * scene::width, e);

@@ -402,6 +402,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "table_update": (_at, _at, _ints, _longs, _at, _longs, _at),
     "table_update_bags": (_at, _at, _ints, _longs, _at, _longs, _at, _longs, _at, _at),
     "table_rows": (_at, _at, _ints, _longs, _at, _longs),
+    "table_int8_rows": (_at, _at, _ints, _longs, _at, _longs),
     "table_bags": (_at, _at, _ints, _longs, _at, _longs, _at, _at, _longs),
     "table_averages": (_at, _at, _ints, _longs, _at, _longs),
     "table_apply_average": (_at,),

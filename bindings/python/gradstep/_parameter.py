@@ -686,6 +686,17 @@ class _Rows(_State):
         """
         return self._read("rows", ids, out, self._element)
 
+    def int8_rows(self, ids: Ids) -> numpy.ndarray[Any, Any]:
+        """Returns the rows in `ids`, in this order, in 8 bits, for servers that only read: an array of uint8 with width + 8 bytes a row.
+
+        A row is a code for each value, then scale and offset as float32. A value is code * scale + offset. These are the bytes of
+        FBGEMM and of torch.ops.quantized.embedding_bag_byte_prepack. Raises `InvalidError` for a table of integers.
+        """
+        rows = self._ids(ids)
+        out = numpy.empty((*rows.shape, self.width + 8), numpy.uint8)
+        self._call("int8_rows", rows.address, rows.dtype.code, rows.size, out.ctypes.data, out.size)
+        return out
+
     @overload
     def averages(self, ids: Ids, out: None = None) -> numpy.ndarray[Any, Any]: ...
     @overload
@@ -1150,15 +1161,19 @@ class KeyedTable(_Rows):
             raise failures.pop()
         return evicted.value
 
-    def changed_since(self, step: int, *, with_state: bool = False) -> bytes:
+    def changed_since(self, step: int, *, content: Literal["values", "state", "int8"] = "values") -> bytes:
         """Returns the rows that steps after `step` have updated or evicted, as bytes for `apply_changes` of a replica.
 
-        with_state: whether to send the state, too, for a replica that trains.
+        content: "values" for a replica that only reads; "state" to send the state, too, for a replica that trains; "int8" for the
+            values in 8 bits, as `int8_rows` returns them.
 
         Raises `InvalidError` if the table no longer knows all evictions since `step`. Then send `changed_since(0)`.
         """
         changes, data, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
-        self._call("changed_since", int64(step, "step"), bool(with_state), ctypes.byref(changes))
+        known = ("values", "state", "int8")
+        if content not in known:
+            raise ValueError(f"changed_since: content is {content!r}; expected one of {', '.join(known)}")
+        self._call("changed_since", int64(step, "step"), known.index(content), ctypes.byref(changes))
         try:
             failure = new_error()
             check(library.gradstep_bytes_view(changes, ctypes.byref(data), ctypes.byref(size), ctypes.byref(failure)), failure)

@@ -1638,27 +1638,50 @@ class KeyedTables(unittest.TestCase):
         self.assertEqual(table.evict_to(1), 2)
 
     def test_changes_for_a_replica(self):
-        for with_state in (False, True):
+        for content in ("values", "state"):
             table, replica = of_keys("momentum", 0.5, 2), of_keys("momentum", 0.5, 2)
             for step, g in enumerate(gradients(6, 4)):
                 table.update([step, 9], g)
                 if step % 3 == 2:
                     table.evict_older_than(step)
-                    changes = table.changed_since(replica.clock.step, with_state=with_state)
+                    changes = table.changed_since(replica.clock.step, content=content)
                     self.assertIs(type(changes), bytes)
                     replica.apply_changes(memoryview(changes) if step == 2 else changes)
             self.assertEqual((sorted(replica), replica.clock), (sorted(table), table.clock))
             numpy.testing.assert_array_equal(replica.rows(table.keys()), table.rows(table.keys()))
             for each in (table, replica):
                 each.update([9], numpy.ones(2, numpy.float32))
-            self.assertEqual(numpy.array_equal(replica.row(9), table.row(9)), with_state)
+            self.assertEqual(numpy.array_equal(replica.row(9), table.row(9)), content == "state")
         with self.assertRaisesRegex(gradstep.SequenceError, "apply"):
             of_keys("momentum", 0.5, 2).apply_changes(table.changed_since(3))
+        with self.assertRaisesRegex(ValueError, "changed_since: content is 'int4'; expected one of values, state, int8"):
+            table.changed_since(0, content="int4")
         damaged = bytearray(changes)
         damaged[-1] ^= 1
         for wrong in (damaged, b""):
             with self.assertRaises(gradstep.InvalidError):
                 replica.apply_changes(wrong)
+
+    def test_rows_in_8_bits(self):
+        table, replica = of_keys("momentum", 0.5, 5), of_keys("momentum", 0.5, 5)
+        table.update(numpy.arange(40), gradients(40, 5))
+        keys = table.keys()
+        rows, coded = table.rows(keys), table.int8_rows(keys)
+        self.assertEqual((coded.dtype, coded.shape), (numpy.uint8, (len(keys), 5 + 8)))
+        self.assertEqual(table.int8_rows(keys.reshape(2, -1)).shape, (2, len(keys) // 2, 13))
+        scale, offset = numpy.split(coded[:, 5:].copy().view(numpy.float32), 2, axis=1)
+        low, reach = rows.min(1, keepdims=True), numpy.ptp(rows, axis=1, keepdims=True)
+        numpy.testing.assert_array_equal(offset, low)
+        numpy.testing.assert_array_equal(scale, reach / numpy.float32(255))
+        numpy.testing.assert_array_equal(
+            coded[:, :5], numpy.rint((rows - low) * (numpy.float32(255) / (reach + numpy.float32(1e-8)))))
+        changes = table.changed_since(0, content="int8")
+        self.assertLess(len(changes), len(table.changed_since(0)))
+        replica.apply_changes(changes)
+        numpy.testing.assert_array_equal(replica.rows(keys), coded[:, :5] * scale + offset)
+        with self.assertRaisesRegex(gradstep.InvalidError, "int8_rows: the values of the table are int32"):
+            gradstep.KeyedTable({"rule": {"name": "add_delta"}, "schedule": {"name": "constant", "rate": 1}, "type": "int32",
+                                 "keyed_table": {"width": 2}}).int8_rows([1])
 
     def test_a_run_that_was_stopped_goes_on_with_the_same_bits(self):
         def made() -> gradstep.KeyedTable:

@@ -181,6 +181,14 @@ class Embeddings(unittest.TestCase):
         self.assertLessEqual(float(norms.max()), limit * (1 + 4 * WIDTH * 2.0**-53))
         self.assertGreater(int((norms > 0.999 * limit).sum()), 3)
 
+    def test_rows_in_8_bits_as_in_torch(self) -> None:
+        for width in (1, 7, 64, 100):
+            table = gradstep.KeyedTable({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1},
+                                         "keyed_table": {"width": width, "initial": {"name": "normal", "mean": 0.3, "deviation": 2, "seed": 5}}})
+            keys = numpy.arange(1000)
+            packed = torch.ops.quantized.embedding_bag_byte_prepack(torch.from_numpy(table.rows(keys)))
+            numpy.testing.assert_array_equal(table.int8_rows(keys), packed.numpy())
+
     def test_rowwise_adagrad_as_in_fbgemm(self) -> None:
         logging.disable(logging.WARNING)
         from fbgemm_gpu.split_embedding_configs import EmbOptimType

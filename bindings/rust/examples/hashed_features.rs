@@ -1,5 +1,5 @@
 //! Click-through prediction with hashed features: FTRL in a keyed table, and a replica that answers queries.
-use gradstep::{Error, KeyedTable, StepOptions};
+use gradstep::{Error, KeyedTable, RowContent, StepOptions};
 
 const BATCH: usize = 256;
 const STEPS: i64 = 300;
@@ -52,7 +52,7 @@ fn train(features: &mut KeyedTable<f32>, keys: &[u64], clicks: &[f32]) -> Result
 fn send(features: &mut KeyedTable<f32>, replica: &mut KeyedTable<f32>) -> Result<(), Error> {
     features.evict_older_than(features.clock()?.step - 50)?; // rows that the last 50 steps did not contain
     features.evict(|row| row.touch_count() < 5 && row.values()[0].abs() < 0.01)?;
-    let changes = features.changed_since(replica.clock()?.step, false)?; // Vec<u8>, for the process of the replica
+    let changes = features.changed_since(replica.clock()?.step, RowContent::Values)?; // Vec<u8>, for the process of the replica
     replica.apply_changes(&changes)
 }
 // [send]

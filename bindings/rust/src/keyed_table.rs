@@ -37,6 +37,18 @@ pub type KeyedTable<T, O = Owned> = Table<T, Keyed, O>;
 /// A [`KeyedTable`] that any number of threads can update and read at once: a [`SharedTable`] of rows with keys.
 pub type SharedKeyedTable<T> = SharedTable<T, Keyed>;
 
+/// What [`KeyedTable::changed_since`] sends of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RowContent {
+    /// The values, for a replica that only reads.
+    Values = 0,
+    /// Also the state, for a replica that trains.
+    State = 1,
+    /// The values in 8 bits, as [`Table::int8_rows_into`], for a replica that only reads.
+    Int8 = 2,
+}
+
 /// The counts that [`KeyedTable::counts`] returns, since the table was made. A checkpoint contains them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -271,11 +283,11 @@ impl<T: Element, O: Ownership> KeyedTable<T, O> {
 
     /// Returns the rows that steps after `step` have updated or evicted, as bytes for a replica.
     ///
-    /// `with_state` sends the state, too, for a replica that trains. If the table no longer knows all evictions since `step`, the
-    /// code of the error is `Code::BadValue`: then send the bytes of `changed_since(0, ..)` or of `save`.
-    pub fn changed_since(&mut self, step: i64, with_state: bool) -> Result<Vec<u8>, Error> {
+    /// If the table no longer knows all evictions since `step`, the code of the error is `Code::BadValue`: then send the bytes of
+    /// `changed_since(0, ..)` or of `save`.
+    pub fn changed_since(&mut self, step: i64, content: RowContent) -> Result<Vec<u8>, Error> {
         let (mut bytes, mut data, mut size) = (null_mut(), null(), 0);
-        call(|said| unsafe { sys::gradstep_table_changed_since(self.c(), step, with_state.into(), &mut bytes, said) })?;
+        call(|said| unsafe { sys::gradstep_table_changed_since(self.c(), step, content as i32, &mut bytes, said) })?;
         let viewed = call(|said| unsafe { sys::gradstep_bytes_view(bytes, &mut data, &mut size, said) });
         let out = viewed.map(|_| unsafe { slice(data.cast(), size as usize) }.to_vec());
         unsafe { sys::gradstep_bytes_release(bytes) }

@@ -53,7 +53,7 @@ pub use executor::{Executor, Work};
 pub use files::{file_names, load_file, load_file_with, save_file, LoadOptions, LoadReport};
 pub use gradients::{first_nonfinite, global_norm, NonFinite};
 pub use hash::{hash_integers, hash_texts};
-pub use keyed_table::{KeyCounts, KeyedRow, KeyedTable, SharedKeyedTable};
+pub use keyed_table::{KeyCounts, KeyedRow, KeyedTable, RowContent, SharedKeyedTable};
 pub use ownership::{Borrowed, Owned, Ownership};
 pub use parameter::{update_all, AnyParameter, Parameter, Slot, Update};
 pub use server::{Message, Server, ServerInfo, ServerView};

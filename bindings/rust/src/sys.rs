@@ -616,6 +616,15 @@ extern "C" {
         count: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_table_int8_rows(
+        table: *const gradstep_table,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        out: *mut c_void,
+        bytes: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_table_averages(
         table: *const gradstep_table,
         ids: *const c_void,
@@ -770,7 +779,7 @@ extern "C" {
     pub fn gradstep_table_changed_since(
         table: *mut gradstep_table,
         step: i64,
-        with_state: i32,
+        content: i32,
         out: *mut *mut gradstep_bytes,
         error: *mut gradstep_error,
     ) -> gradstep_status;

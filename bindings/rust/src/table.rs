@@ -348,6 +348,16 @@ impl<T: Element, K: RowKind, O: Ownership> Table<T, K, O> {
         })
     }
 
+    /// Copies rows to `out` in 8 bits, for servers that only read. Each row has width + 8 bytes: a code for each value, then scale
+    /// and offset as little-endian `f32`; a value is code * scale + offset. These are the bytes of FBGEMM.
+    pub fn int8_rows_into<I: RowId>(&self, ids: &[I], out: &mut [u8]) -> Result<(), Error> {
+        let (to, bytes) = (out.as_mut_ptr().cast(), out.len() as u64);
+        call(|said| unsafe {
+            let (names, id_count) = (ids.as_ptr().cast(), ids.len() as u64);
+            sys::gradstep_table_int8_rows(self.c(), names, I::DTYPE, id_count, to, bytes, said)
+        })
+    }
+
     /// Returns a copy of one row, with all pending steps applied.
     pub fn row<I: RowId>(&self, id: I) -> Result<Vec<T>, Error> {
         let mut out = vec![T::default(); self.width];
@@ -550,6 +560,11 @@ impl<T: Element, K: RowKind> SharedTable<T, K> {
     /// Copies rows, as [`Table::rows_into`], while other threads can call the table.
     pub fn rows_into<I: RowId>(&self, ids: &[I], out: &mut [T]) -> Result<(), Error> {
         self.table().rows_into(ids, out)
+    }
+
+    /// Copies rows in 8 bits, as [`Table::int8_rows_into`].
+    pub fn int8_rows_into<I: RowId>(&self, ids: &[I], out: &mut [u8]) -> Result<(), Error> {
+        self.table().int8_rows_into(ids, out)
     }
 
     /// Returns a copy of one row, as [`Table::row`].

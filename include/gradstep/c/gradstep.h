@@ -485,6 +485,12 @@ GRADSTEP_API gradstep_status gradstep_table_update_bags(gradstep_table*, const v
  * changes it. */
 GRADSTEP_API gradstep_status gradstep_table_rows(const gradstep_table*, const void* ids, int32_t id_dtype,
                                                  uint64_t id_count, void* out, uint64_t count, gradstep_error*);
+/* The same in 8 bits, for servers that only read. Each row has width + 8 bytes: a code of 8 bits for
+ * each value, then scale and offset in float; a value is code * scale + offset. These are FBGEMM's
+ * bytes (docs/how_to/keyed_tables.md). `bytes` is id_count * (width + 8). Not for tables of
+ * integers. */
+GRADSTEP_API gradstep_status gradstep_table_int8_rows(const gradstep_table*, const void* ids, int32_t id_dtype,
+                                                      uint64_t id_count, void* out, uint64_t bytes, gradstep_error*);
 /* Writes the pooled rows of embedding bags with all pending steps applied, without copies of the
  * rows: for each bag `width` elements, the sum of w * row over its ids, divided by n for
  * GRADSTEP_BAG_MEAN. `out` has `count` elements. A bag without ids gives 0. Padding ("ignore_id")
@@ -610,11 +616,13 @@ GRADSTEP_API gradstep_status gradstep_bytes_view(const gradstep_bytes*, const vo
                                                  gradstep_error*);
 /* Releases the bytes. NULL is allowed. */
 GRADSTEP_API void gradstep_bytes_release(gradstep_bytes*);
-/* Makes bytes of the rows that steps after `step` have updated or evicted, for a replica. with_state
- * is 1 to send the state, too, for a replica that trains. From step 0 on they are all rows, and
- * replace the rows of the replica. GRADSTEP_BAD_VALUE if the table no longer knows all evictions
- * since `step`: then send the changes since step 0. */
-GRADSTEP_API gradstep_status gradstep_table_changed_since(gradstep_table*, int64_t step, int32_t with_state,
+/* What changes contain of rows: their values; the state, too, for a replica that trains; or the
+ * values in 8 bits, as gradstep_table_int8_rows. */
+enum { GRADSTEP_CHANGES_VALUES = 0, GRADSTEP_CHANGES_STATE = 1, GRADSTEP_CHANGES_INT8 = 2 };
+/* Makes bytes of the rows that steps after `step` have updated or evicted, for a replica. From step
+ * 0 on they are all rows, and replace the rows of the replica. GRADSTEP_BAD_VALUE if the table no
+ * longer knows all evictions since `step`: then send the changes since step 0. */
+GRADSTEP_API gradstep_status gradstep_table_changed_since(gradstep_table*, int64_t step, int32_t content,
                                                           gradstep_bytes** out, gradstep_error*);
 /* Applies the bytes of changed_since of another table with the same element, rule and width. Its step
  * must be between `step` and the step of the sender, else GRADSTEP_BAD_SEQUENCE. After an error the

@@ -388,6 +388,8 @@ inline std::vector<std::int32_t> keyed_core::touched_since(std::int64_t since) c
 inline std::vector<std::int32_t> keyed_core::begin_changes(row_changes_base& out, std::int64_t since,
                                                            row_content content) {
     require_last_touches("changed_since");
+    if (content == row_content::int8 && stored.rows().facts().is_integral)
+        fail<value_error>({"changed_since"}, {"the content is int8, and the values are integers"}, {"values or state"});
     std::int64_t const now = clock().step;
     if (since < 0 || since > now)
         fail<value_error>({"changed_since"}, {"step ", since}, {"from 0 to ", now, ", the step of the table"});

@@ -47,11 +47,16 @@ constexpr std::optional<scalar> scalar_of_code(std::uint64_t code) {
         if (code != 0 && scalar_table[i].code == code) return static_cast<scalar>(i);
     return std::nullopt;
 }
-// The bytes of a number, by the name of its type in safetensors. 0 for other names.
+// The type of a name in safetensors, if there is one.
+constexpr std::optional<scalar> scalar_of_dtype(std::string_view dtype) {
+    for (std::size_t i = 0; i != scalar_table.size(); ++i)
+        if (scalar_table[i].dtype == dtype) return static_cast<scalar>(i);
+    return std::nullopt;
+}
+// The bytes of a number of this name. 0 for other names.
 constexpr std::size_t bytes_of_dtype(std::string_view dtype) {
-    for (scalar_info const& one : scalar_table)
-        if (one.dtype == dtype) return one.bytes;
-    return 0;
+    auto const type = scalar_of_dtype(dtype);
+    return type ? info_of(*type).bytes : 0;
 }
 
 template <class T>

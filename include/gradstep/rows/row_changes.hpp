@@ -1,4 +1,5 @@
 #pragma once
+#include <gradstep/rows/int8_rows.hpp>
 #include <gradstep/rows/row_memory.hpp>
 
 namespace gradstep {
@@ -6,6 +7,7 @@ namespace gradstep {
 enum class row_content {
     values, ///< nothing, for replicas that serve reads; there, a row's state starts at step 0
     state,  ///< all that training needs to continue: state, master copy, touches, ages
+    int8,   ///< as `values`, and `encode` writes rows in 8 bits (gs::int8_rows), which `decode` reads back
 };
 } // namespace gradstep
 
@@ -39,9 +41,10 @@ void require_sizes(row_changes_base const& of, row_columns typed, char const* ca
 // Writes the bytes, without the checksum, if `to` is not null. Returns their number.
 std::size_t write_changes(row_changes_base const& of, char const* element, std::string const& rule, row_columns typed,
                           std::byte* to, std::size_t size);
-// Reads all members. The columns of the values and of the state then point to `bytes`.
+// Reads all members. The columns of the values and of the state then point to `bytes`, or values
+// that were in 8 bits to `decoded`.
 row_changes_base read_changes(std::span<std::byte const> bytes, char const* element, std::string const& rule,
-                              std::span<row_column> typed);
+                              std::span<row_column> typed, std::vector<std::byte>& decoded);
 void encode_changes(row_changes_base const& of, char const* element, std::string const& rule, row_columns typed,
                     std::span<std::byte> out);
 } // namespace gradstep::detail::inline GRADSTEP_ABI
@@ -58,7 +61,7 @@ namespace gradstep::inline GRADSTEP_ISA {
 ///     12   4   CRC-32C of all other bytes
 ///     16   8   total number of bytes
 ///     24       texts: the element, the rule
-///              1 byte: 0 values, 1 state; 1 byte: 1 with touches, 2 with touch_counts, 3 with both
+///              1 byte: 0 values, 1 state, 2 values in 8 bits; 1 byte: 1 with touches, 2 with touch_counts, 3 with both
 ///              8 bytes each: width, since, until; step, samples and epoch of the clock; rows, kind
 ///              of history, its steps, row and rows of the lap, rate, numbers of the history;
 ///              evicted keys, keys
@@ -102,8 +105,9 @@ template <class Updater> struct row_changes : row_changes_base {
         return with_memory("decode", bytes.size(), [&] {
             row_changes out;
             columns_type typed = out.columns();
+            std::vector<std::byte> decoded;
             static_cast<row_changes_base&>(out) =
-                detail::read_changes(bytes, Updater::traits::name, rule_name(), typed);
+                detail::read_changes(bytes, Updater::traits::name, rule_name(), typed, decoded);
             auto const* from = typed.data();
             out.each_vector(out, [&](auto& to) {
                 to.resize(from->size);

@@ -17,6 +17,8 @@ GRADSTEP_DEFINE void require_sizes(row_changes_base const& of, row_columns typed
     if (!of.touch_counts.empty()) require("touch_counts", of.touch_counts.size(), with_state);
 }
 
+inline scalar type_of(row_column const& x) { return *scalar_of_dtype(x.dtype); }
+
 GRADSTEP_DEFINE std::size_t write_changes(row_changes_base const& of, char const* element, std::string const& rule,
                                           row_columns typed, std::byte* to, std::size_t size) {
     require_little_endian("row_changes");
@@ -42,7 +44,12 @@ GRADSTEP_DEFINE std::size_t write_changes(row_changes_base const& of, char const
     put(of.evicted);
     put(of.keys);
     for (row_column const& x : typed) {
-        out.bytes(x.data, x.size * x.element_bytes);
+        if (of.content == row_content::int8 && &x == typed.data()) {
+            if (to != nullptr) encode_int8_rows(type_of(x), x.data, of.keys.size(), of.width, to + out.size());
+            out.skip(of.keys.size() * int8_row_bytes(of.width));
+        } else {
+            out.bytes(x.data, x.size * x.element_bytes);
+        }
         out.align();
     }
     put(of.touches);
@@ -62,7 +69,8 @@ GRADSTEP_DEFINE void encode_changes(row_changes_base const& of, char const* elem
 }
 
 GRADSTEP_DEFINE row_changes_base read_changes(std::span<std::byte const> bytes, char const* element,
-                                              std::string const& rule, std::span<row_column> typed) {
+                                              std::string const& rule, std::span<row_column> typed,
+                                              std::vector<std::byte>& decoded) {
     require_little_endian("row_changes");
     byte_reader from(bytes, "changes: the message");
     from.header(changes_letters, changes_version);
@@ -73,7 +81,7 @@ GRADSTEP_DEFINE row_changes_base read_changes(std::span<std::byte const> bytes, 
     require("element", element);
     require("rule", rule);
     row_changes_base out;
-    out.content = static_cast<row_content>(from.up_to(1));
+    out.content = static_cast<row_content>(from.up_to(2));
     auto const kept = from.up_to(3);
     auto const count = [&] { return static_cast<std::size_t>(from.number<std::uint64_t>()); };
     row_progress& at = out.progress;
@@ -87,8 +95,11 @@ GRADSTEP_DEFINE row_changes_base read_changes(std::span<std::byte const> bytes, 
     std::size_t const history = count(), gone = count(), rows = count();
     from.align();
     // By division first: a wrong count could overflow.
+    bool const in_int8 = out.content == row_content::int8;
+    if (in_int8 && is_integer(type_of(typed.front())))
+        from.refuse({"has rows in 8 bits, of integers"}, {"values or state"});
     if (rows > from.left() / sizeof(std::uint64_t) ||
-        (rows != 0 && out.width > from.left() / typed.front().element_bytes / rows))
+        (rows != 0 && out.width > from.left() / (in_int8 ? 1 : typed.front().element_bytes) / rows))
         from.refuse({"has ", rows, " keys of rows of width ", out.width, ", and ", from.left(), " bytes for them"},
                     {"as many bytes as they need"});
     auto const take = [&](std::size_t numbers, std::size_t each) {
@@ -107,6 +118,13 @@ GRADSTEP_DEFINE row_changes_base read_changes(std::span<std::byte const> bytes, 
     take_into(out.keys, rows);
     for (row_column& x : typed) {
         x.size = (&x == typed.data() ? rows : with_state) * (x.is_number ? 1 : out.width);
+        if (in_int8 && &x == typed.data()) {
+            auto const coded = take(rows, int8_row_bytes(out.width));
+            decoded.resize(x.size * x.element_bytes);
+            x.data = decoded.data();
+            decode_int8_rows(coded.data(), rows, out.width, type_of(x), x.data);
+            continue;
+        }
         x.data = const_cast<std::byte*>(take(x.size, x.element_bytes).data()); // only read
     }
     take_into(out.touches, (kept & 1) != 0 ? with_state : 0);

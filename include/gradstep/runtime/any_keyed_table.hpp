@@ -142,8 +142,9 @@ public:
         table_rows().require_trained("apply");
         core_.with_memory(changes.size() / sizeof(std::uint64_t), [&] {
             std::vector<detail::row_column> typed = typed_columns();
+            std::vector<std::byte> decoded;
             row_changes_base const given =
-                detail::read_changes(changes, optimizer().facts().element, rule_name(), typed);
+                detail::read_changes(changes, optimizer().facts().element, rule_name(), typed, decoded);
             core_.check_changes(given);
             detail::require_sizes(given, typed, "apply");
             core_.apply(given, core_.columns_of(given, typed));

@@ -215,12 +215,12 @@ fn a_panic_evicts_nothing() -> Result<(), Error> {
 fn changes_of_a_keyed_table() -> Result<(), Error> {
     let (mut table, mut replica) = (made(SGD, "")?, made(SGD, "")?);
     steps(&mut table, &[&[1, 2, 3], &[2, 3]])?;
-    replica.apply_changes(&table.changed_since(0, false)?)?;
+    replica.apply_changes(&table.changed_since(0, RowContent::Values)?)?;
     same_rows(&table, &replica);
     table.evict_older_than(2)?;
     steps(&mut table, &[&[3, 4]])?;
-    let changes = table.changed_since(replica.clock()?.step, false)?;
-    assert!(changes.len() < table.changed_since(0, true)?.len());
+    let changes = table.changed_since(replica.clock()?.step, RowContent::Values)?;
+    assert!(changes.len() < table.changed_since(0, RowContent::State)?.len());
     replica.apply_changes(&changes)?;
     assert_eq!(sorted_keys(&replica), [2, 3, 4]);
     same_rows(&table, &replica);
@@ -230,13 +230,25 @@ fn changes_of_a_keyed_table() -> Result<(), Error> {
     let before = replica.save()?;
     refused(replica.apply_changes(&damaged), Code::BadValue, &[]);
     refused(replica.apply_changes(&[]), Code::BadValue, &[]);
-    refused(table.changed_since(99, false), Code::BadValue, &["99"]);
+    refused(table.changed_since(99, RowContent::Values), Code::BadValue, &["99"]);
     assert!(replica.save()? == before);
+
+    // In 8 bits, a replica has the rows that the codes stand for.
+    let (mut small, keys) = (made(SGD, "")?, sorted_keys(&table));
+    small.apply_changes(&table.changed_since(0, RowContent::Int8)?)?;
+    let mut coded = vec![0; keys.len() * (3 + 8)];
+    table.int8_rows_into(&keys, &mut coded)?;
+    for (key, row) in keys.iter().zip(coded.chunks(11)) {
+        let number = |at: usize| f32::from_le_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
+        let decoded: Vec<f32> = row[..3].iter().map(|&code| f32::from(code) * number(3) + number(7)).collect();
+        assert_eq!(small.row(*key)?, decoded);
+    }
+    refused(table.int8_rows_into(&keys, &mut coded[1..]), Code::BadSize, &["out"]);
 
     // With the state a replica continues the training.
     let (mut table, mut trains) = (made(EXACT, "")?, made(EXACT, "")?);
     steps(&mut table, &[&[1, 2, 3], &[2, 3]])?;
-    trains.apply_changes(&table.changed_since(0, true)?)?;
+    trains.apply_changes(&table.changed_since(0, RowContent::State)?)?;
     steps(&mut table, &[&[1, 3]])?;
     steps(&mut trains, &[&[1, 3]])?;
     same_rows(&table, &trains);
@@ -301,7 +313,7 @@ fn threads_share_a_keyed_table() -> Result<(), Error> {
                 own.evict_to(100).unwrap();
                 own.evict(|row| row.key() % 7 == 0).unwrap();
                 assert!(own.keys().unwrap().len() <= own.counts().unwrap().admitted as usize);
-                own.changed_since(0, false).unwrap();
+                own.changed_since(0, RowContent::Values).unwrap();
             }
             own.unhold(&[5u64 << 40]).unwrap();
         });
@@ -362,7 +374,7 @@ fn keyed_tables_refuse() -> Result<(), Error> {
     refused(table.unhold(&[1u64]), Code::BadValue, &["1"]);
     let mut ageless = made(SGD, r#", "last_touches": false"#)?;
     refused(ageless.evict_older_than(1), Code::BadSequence, &["last_touches"]);
-    refused(ageless.changed_since(0, false), Code::BadSequence, &["last_touches"]);
+    refused(ageless.changed_since(0, RowContent::Values), Code::BadSequence, &["last_touches"]);
 
     has_not!(KeyedTable<f32>, Clone);
     has_not!(KeyedTable<f32>, Sync);
