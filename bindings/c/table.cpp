@@ -358,6 +358,10 @@ gradstep_status gradstep_table_clock(const gradstep_table* table, gradstep_clock
     return alone(table, error, [&](auto& of) { write_known_part(clock_of(of.clock()), clock, "gradstep_clock"); });
 }
 
+gradstep_status gradstep_table_seek(gradstep_table* table, const gradstep_clock* clock, gradstep_error* error) {
+    return alone(table, error, [&](auto& of) { of.seek(clock_of(clock)); });
+}
+
 gradstep_status gradstep_table_state_bytes(const gradstep_table* table, uint64_t* bytes, gradstep_error* error) {
     return alone(table, error, [&](auto& of) {
         require(bytes, "bytes");

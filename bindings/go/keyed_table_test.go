@@ -266,6 +266,13 @@ func TestReplicaOfAKeyedTable(t *testing.T) {
 		equal(t, must[[]float32](t)(small.Row(key)), []float32{float32(float32(row[0])*scale) + offset, float32(float32(row[1])*scale) + offset})
 	}
 	wants(t, table.Int8RowsInto(coded[1:], keys...), BadSize)
+
+	ahead := must[Clock](t)(table.Clock())
+	ahead.Step += 90
+	check(t, table.Seek(ahead))
+	equal(t, must[Clock](t)(table.Clock()), ahead)
+	ahead.Step--
+	wants(t, table.Seek(ahead), BadValue)
 	_, err = table.ChangedSince(0, 3)
 	wants(t, err, BadValue)
 }

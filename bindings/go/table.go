@@ -311,7 +311,7 @@ func (t *table[T, I]) RowsInto(out []T, ids ...I) error {
 // value, then scale and offset as little-endian float32; a value is code * scale + offset. These are the bytes of FBGEMM.
 func (t *table[T, I]) Int8RowsInto(out []byte, ids ...I) error {
 	return t.call(func(s *scratch) C.gradstep_status {
-		return C.table_int8_rows(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(out), C.uint64_t(len(out)), &s.said)
+		return C.table_int8_rows(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), (*C.uint8_t)(&orOne(out)[0]), C.uint64_t(len(out)), &s.said)
 	})
 }
 
@@ -415,6 +415,13 @@ func (t *table[T, I]) Clock() (Clock, error) {
 	now := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock}
 	err := t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_clock(t.c, &now, &s.said) })
 	return clockOf(&now), err
+}
+
+// Seek sets the clock to the progress of a run; of rows with keys, to no step before that of the clock. With "catch_up": "exact" or
+// "replay", the code of the error is BadSequence.
+func (t *table[T, I]) Seek(to Clock) error {
+	c := to.toC()
+	return t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_seek(t.c, &c, &s.said) })
 }
 
 // Config returns the complete configuration, with every default filled in, and with the present number of rows.

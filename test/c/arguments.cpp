@@ -272,6 +272,8 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_table_int8_rows, none{}, table, ids, i64, 1u, out.data(), width + 8);
     SPOIL(gradstep_table_bags, {6}, table, ids, i64, 1u, ids, 1u, nullptr, out.data(), width);
     SPOIL(gradstep_table_averages, none{}, table, ids, i64, 1u, out.data(), width);
+    gradstep_clock const of_table_at = GRADSTEP_CLOCK_INIT;
+    SPOIL(gradstep_table_seek, none{}, table, &of_table_at);
     SPOIL(gradstep_table_apply_average, none{}, table);
     SPOIL(gradstep_table_restore, none{}, table);
     SPOIL(gradstep_table_set_rows, none{}, table, ids, i64, 1u, g.data(), width);

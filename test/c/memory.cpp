@@ -631,6 +631,13 @@ line const lines[] = {
     {"gradstep_table_flush", [](scene& s, gradstep_error* e) { return gradstep_table_flush(s.table, e); }},
     {"gradstep_table_clock",
      [](scene& s, gradstep_error* e) { return gradstep_table_clock(s.table, &s.clock, e); }, GRADSTEP_OK, train_table},
+    {"gradstep_table_seek",
+     [](scene& s, gradstep_error* e) {
+         gradstep_clock at = GRADSTEP_CLOCK_INIT;
+         at.step = 9;
+         return gradstep_table_seek(s.table, &at, e);
+     },
+     GRADSTEP_OK, keep_state_of_table},
     {"gradstep_table_state_bytes",
      [](scene& s, gradstep_error* e) { return gradstep_table_state_bytes(s.table, &s.number, e); }},
     {"gradstep_table_save",

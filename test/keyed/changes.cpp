@@ -172,7 +172,7 @@ TEST_CASE("bytes that are not those of changes are refused") {
         put(changed, at, x);
         return refused(changed);
     };
-    CHECK(with(numbers, std::uint8_t{2}) == "has the number 2; expected at most 1");
+    CHECK(with(numbers, std::uint8_t{3}) == "has the number 3; expected at most 2");
     CHECK(with(numbers + 1, std::uint8_t{4}) == "has the number 4; expected at most 3");
     CHECK(with(numbers + 1, std::uint8_t{1}) == "announces touches, and has none; expected touches of its rows");
     CHECK(with(kind, std::uint64_t{4}) == "has the number 4; expected below 4");

@@ -645,3 +645,24 @@ TEST_CASE("a pool that throws while rows are evicted or taken in leaves a keyed 
     survives("evict", table, [](auto& x) { x.evict([](auto const& row) { return row.key % 2 == 0; }); });
     survives("apply", replica, [&](auto& x) { x.apply(changes); });
 }
+
+TEST_CASE("rows age by the steps that a keyed table goes ahead, and it does not go back") {
+    gs::keyed_table table{gs::make_updater<float>(gs::adam{}, gs::constant{0.5}), 1};
+    table.update(keys64{1, 2}, floats{1, 1});
+    table.seek({.step = 50});
+    table.update(keys64{2}, floats{1});
+    std::vector<std::uint32_t> ages;
+    table.evict([&](auto const& row) {
+        if (row.key == 1) ages.push_back(row.age);
+        return false;
+    });
+    CHECK(ages == std::vector<std::uint32_t>{50});
+    CHECK(table.changed_since(51).keys == keys64{2});
+    CHECK(table.evict_older_than(51) == 1);
+    CHECK(refusal<gs::value_error>([&] { table.seek({.step = 50}); }) ==
+          "seek: step 50; expected from 51, the step of the table, to 4611686018427387904");
+    CHECK(table.clock().step == 51);
+    // Ages that would not fit into 32 bits are those of the oldest rows.
+    table.seek({.step = std::int64_t{1} << 40});
+    CHECK(table.evict_older_than(table.clock().step) == 1);
+}

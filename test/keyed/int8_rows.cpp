@@ -168,7 +168,7 @@ TEST_CASE("changes in 8 bits give a replica the decoded rows") {
         for (int t = 0; t < 3; ++t) {
             std::vector<storage> gradient(keys.size() * width);
             for (std::size_t i = 0; i < gradient.size(); ++i)
-                gradient[i] = storage(std::sin(static_cast<float>(i * (t + 1u))));
+                gradient[i] = storage(std::sin(static_cast<float>(i * static_cast<std::size_t>(t + 1))));
             source.update(keys, gradient);
             source.evict([&](auto const& row) { return row.key == 77u * static_cast<unsigned>(t); });
             auto const changes = source.changed_since(replica.clock().step, gs::row_content::int8);

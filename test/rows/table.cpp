@@ -433,3 +433,22 @@ TEST_CASE("copies and moves of a table are tables of their own") {
     CHECK(difference(held(other), held(copy)) == "");
     CHECK(difference(held(assigned), held(copy)) == "");
 }
+
+TEST_CASE("a table that goes to a clock takes the steps of a run that has reached it") {
+    auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::exponential{.rate = 0.5, .decay = 0.5, .steps = 10});
+    ids64 const none, one{1};
+    floats const no_gradients, gradient{1, -2};
+    gs::table stepped{optimizer, 3, 2}, sought{optimizer, 3, 2};
+    for (int t = 0; t < 9; ++t) stepped.update(none, no_gradients);
+    sought.seek({.step = 9, .samples = 4});
+    CHECK(sought.clock().samples == 4);
+    for (auto* table : {&stepped, &sought}) table->update(one, gradient);
+    CHECK(sought.clock().step == 10);
+    CHECK(sought.row(1) == stepped.row(1));
+    sought.seek({});
+    CHECK(sought.clock().step == 0);
+    CHECK(refusal<gs::value_error>([&] { sought.seek({.step = -1}); }).find("step") != std::string::npos);
+    gs::table decaying{gs::make_updater<float>(gs::sgd{}, gs::l2{0.1}, gs::constant{1}), 3, 2, gs::exact{}};
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] { decaying.seek({.step = 9}); }) ==
+          "seek: rows that catch up have a history of their steps; expected touch_only; load a checkpoint instead");
+}

@@ -427,6 +427,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "bytes_view": (_at, _at, _at),
     "table_flush": (_at,),
     "table_clock": (_at, _at),
+    "table_seek": (_at, _at),
     "table_state_bytes": (_at, _at),
     "table_save": (_at, _at, _longs, _at),
     "table_load": (_at, _at, _longs),

@@ -785,7 +785,7 @@ class Table(_Rows, _Values):
         table.update_bags(ids, offsets, bag_rows)
 
     `update_bags`, `bags`, `averages`, `set_rows`, `grow`, `save`, `load` and `skipped` need the key "table", and raise `InvalidError` without
-    it. A table with this key cannot be in a `Model`, and its `view`, `slots`, `seek` and `set_numbers` raise `InvalidError`. While
+    it. A table with this key cannot be in a `Model`, and its `view`, `slots` and `set_numbers` raise `InvalidError`. While
     averages replace its values, you cannot save or copy it.
 
     With "concurrent": true, any number of threads can call `update`, `update_bags`, `bags`, `row` and `rows` of a table at once.
@@ -998,7 +998,8 @@ class KeyedTable(_Rows):
 
     With "concurrent": true, any number of threads can call `update`, `update_bags`, `bags`, `row` and `rows` of a table at once.
     The other methods wait until no call runs. Other tables are not thread-safe. You can copy and pickle tables; copies have no
-    holds. While averages replace the values, you cannot save or copy a table. `seek` and `set_numbers` raise `InvalidError`.
+    holds. While averages replace the values, you cannot save or copy a table. `set_numbers` raises `InvalidError`, and `seek` goes to no step
+    before that of the clock.
     """
 
     _key = "keyed_table"

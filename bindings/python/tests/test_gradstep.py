@@ -1522,7 +1522,6 @@ class Tables(unittest.TestCase):
             ("type: unknown key", lambda: gradstep.Parameter(table.config, shape=5)),
             (f"view: {lacks}", table.view),
             (f"slots: {lacks}", table.slots),
-            (f"seek: {lacks}", lambda: table.seek(table.clock)),
             (f"set_numbers: {lacks}", lambda: table.set_numbers({"schedule.rate": 1.0})),
             (f"rows: {lacks}", lambda: gradstep.Model({"rows": table})),
             ('grow: the configuration does not contain the key "table"', lambda: with_shape.grow(6)),
@@ -1662,9 +1661,9 @@ class KeyedTables(unittest.TestCase):
             with self.assertRaises(gradstep.InvalidError):
                 replica.apply_changes(wrong)
 
-    def test_rows_in_8_bits(self):
+    def test_rows_in_8_bits_and_seek(self):
         table, replica = of_keys("momentum", 0.5, 5), of_keys("momentum", 0.5, 5)
-        table.update(numpy.arange(40), gradients(40, 5))
+        table.update(numpy.arange(40), numpy.array(gradients(40, 5)))
         keys = table.keys()
         rows, coded = table.rows(keys), table.int8_rows(keys)
         self.assertEqual((coded.dtype, coded.shape), (numpy.uint8, (len(keys), 5 + 8)))
@@ -1679,6 +1678,10 @@ class KeyedTables(unittest.TestCase):
         self.assertLess(len(changes), len(table.changed_since(0)))
         replica.apply_changes(changes)
         numpy.testing.assert_array_equal(replica.rows(keys), coded[:, :5] * scale + offset)
+        table.seek(table.clock._replace(step=90))
+        self.assertEqual(table.clock.step, 90)
+        with self.assertRaisesRegex(gradstep.InvalidError, "seek: step 3; expected from 90"):
+            table.seek(gradstep.Clock(3, 0, 0))
         with self.assertRaisesRegex(gradstep.InvalidError, "int8_rows: the values of the table are int32"):
             gradstep.KeyedTable({"rule": {"name": "add_delta"}, "schedule": {"name": "constant", "rate": 1}, "type": "int32",
                                  "keyed_table": {"width": 2}}).int8_rows([1])
@@ -1774,7 +1777,6 @@ class KeyedTables(unittest.TestCase):
             (r'the key "table"; expected "keyed_table", or gradstep.Table\(config\)', lambda: gradstep.KeyedTable(numbers)),
             (r'the key "keyed_table"; expected "table", or gradstep.KeyedTable\(config\)', lambda: gradstep.Table(table.config)),
             (f"shape: is given; expected None, since {has}", lambda: gradstep.Table(table.config, shape=(5, 2))),
-            (f"seek: {has}", lambda: table.seek(table.clock)),
             (f"set_numbers: {has}", lambda: table.set_numbers({"schedule.rate": 1.0})),
             ("rows: is a KeyedTable; expected a Parameter or a Table", lambda: gradstep.Model({"rows": table})),
         ):

@@ -682,6 +682,11 @@ extern "C" {
         clock: *mut gradstep_clock,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_table_seek(
+        table: *mut gradstep_table,
+        clock: *const gradstep_clock,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_table_state_bytes(
         table: *const gradstep_table,
         bytes: *mut u64,

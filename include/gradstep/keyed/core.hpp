@@ -173,6 +173,7 @@ struct keyed_core {
     }
 
     void reset(key_span names);
+    void seek(gradstep::clock const& at);
 
     // Evictions. chosen(id) and score(id) are called for rows that are not held.
     bool is_held(std::uint64_t key) const { return held.size() != 0 && held.find(key) != key_index::none; }

@@ -210,6 +210,16 @@ inline void keyed_core::settle_ages(std::int64_t since, std::int64_t until) {
         if (age_of(touches[id]) + still > oldest) touches[id] = static_cast<std::uint32_t>(until - oldest);
 }
 
+inline void keyed_core::seek(gradstep::clock const& at) {
+    std::int64_t const now = clock().step;
+    if (at.step < now || at.step > latest_step)
+        fail<value_error>({"seek"}, {"step ", at.step}, {"from ", now, ", the step of the table, to ", latest_step});
+    stored.kernels().check_clock(at); // before ages change
+    stored.rows().seek(at);
+    settle_ages(now, at.step);
+    admitter.age(at.step);
+}
+
 [[gnu::cold]] inline void keyed_core::refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const {
     if (options.duplicates != duplicates::unique) return;
     std::vector<std::size_t> order; // positions by row; equal rows in order

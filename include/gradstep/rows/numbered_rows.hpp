@@ -48,6 +48,10 @@ public:
         core_.rearrange(detail::permuted_rows(static_cast<std::size_t>(num_rows()), detail::row_numbers(order)));
     }
 
+    /// Sets the clock to the progress of a run, for example of another system whose rows you have
+    /// set. Throws value_error for a negative count, and sequence_error if rows have a history of
+    /// steps (exact, replay): load a checkpoint instead.
+    void seek(gradstep::clock const& at) { core_.rows().seek(at); }
     /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; and
     /// the `options()`.
     std::uint64_t num_rows() const { return core_.num_rows(); }

@@ -245,6 +245,11 @@ fn changes_of_a_keyed_table() -> Result<(), Error> {
     }
     refused(table.int8_rows_into(&keys, &mut coded[1..]), Code::BadSize, &["out"]);
 
+    let ahead = Clock { step: table.clock()?.step + 90, ..table.clock()? };
+    table.seek(ahead)?;
+    assert_eq!(table.clock()?, ahead);
+    refused(table.seek(Clock::default()), Code::BadValue, &["seek"]);
+
     // With the state a replica continues the training.
     let (mut table, mut trains) = (made(EXACT, "")?, made(EXACT, "")?);
     steps(&mut table, &[&[1, 2, 3], &[2, 3]])?;

@@ -27,10 +27,10 @@ public:
         bag_ = first;
         taken_ = 0;
         gather(of, begin, end, *now);
-        view(now->wanted().first(0), nullptr, now->wanted(), room_.get(), rows_.data());
+        view(now->wanted().first(0), nullptr, now->wanted(), room_, rows_);
         while (bag_ != last) {
             gather(of, now->end, end, *later);
-            view(now->wanted(), now->keys.data(), later->wanted(), room_.get(), rows_.data());
+            view(now->wanted(), now->keys, later->wanted(), room_, rows_);
             add(of, last, *now);
             std::swap(now, later);
         }
@@ -39,23 +39,24 @@ public:
 private:
     // Rows that are viewed at once: the ids from `begin` to `end` without padding.
     struct part {
-        std::vector<std::uint64_t> ids, keys;
-        std::vector<std::size_t> positions;
-        std::vector<double> weights; // memory for weights of any type
+        std::uint64_t *ids, *keys;
+        std::size_t* positions;
+        double* weights; // memory for weights of any type
         std::size_t count = 0, end = 0;
 
-        std::span<std::uint64_t const> wanted() const { return {ids.data(), count}; }
+        std::span<std::uint64_t const> wanted() const { return {ids, count}; }
     };
     void gather(pooled_call const& of, std::size_t begin, std::size_t end, part& to) const;
     void add(pooled_call const& of, std::size_t last, part const& now);
 
     table_kernels const& by_;
-    std::size_t width_;
+    std::size_t width_, at_once_;
+    std::unique_ptr<std::byte[]> memory_; // of everything, since a read of one bag takes no longer than allocations
     part parts_[2];
-    std::vector<void const*> rows_;
-    std::unique_ptr<std::byte[]> room_; // for copies of rows
-    std::vector<double> sums_;          // memory for sums of any type
-    std::size_t bag_ = 0, taken_ = 0;   // the bag, and how many of its rows are added
+    void const** rows_;
+    double* sums_;                    // memory for sums of any type
+    std::byte* room_;                 // for copies of rows
+    std::size_t bag_ = 0, taken_ = 0; // the bag, and how many of its rows are added
 };
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 

@@ -149,6 +149,8 @@ public:
     // pending steps.
     void rearrange(row_place const& rows, row_order&& order);
 
+    // Sets the clock. Throws value_error for negative counts, and sequence_error with a history.
+    void seek(gradstep::clock const& at);
     // For checkpoints. Throws value_error or size_error unless the numbers, and a history of this
     // size, belong to a table with these policies and this number of rows.
     row_progress progress() const { return progress(clock()); }

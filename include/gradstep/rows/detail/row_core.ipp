@@ -221,8 +221,8 @@ GRADSTEP_DEFINE void row_core::pool(row_place const& rows, pooled_call const& of
                                     initial_values const* absent) const {
     row_reading const how{.step = step(), .as_they_are = as_they_are, .absent = absent};
     // The rows that are prefetched at once stay in the first-level cache until they are added.
-    std::size_t const at_once =
-        std::clamp<std::size_t>((std::size_t{16} << 10) / (width_ * facts().storage_bytes), 1, 64);
+    std::size_t const most = std::min<std::size_t>(64, (std::size_t{16} << 10) / (width_ * facts().storage_bytes));
+    std::size_t const at_once = std::max<std::size_t>(1, std::min(most, of.ids.size()));
     std::size_t const parts =
         std::min(kernels_->parts_for(of.ids.size() * row_bytes()), std::max<std::size_t>(1, of.count));
     std::vector<bag_pool> pools;
@@ -369,6 +369,13 @@ GRADSTEP_DEFINE void row_core::require_own_history(row_progress const& from, std
                                                    std::uint64_t history_size) const {
     kernels_->check_clock(from.clock); // throws for negative counts
     detail::require_own_history(from, rows, history_size, facts().history);
+}
+
+GRADSTEP_DEFINE void row_core::seek(gradstep::clock const& at) {
+    if (has_history())
+        fail<sequence_error>({"seek"}, {"rows that catch up have a history of their steps"},
+                             {"touch_only; load a checkpoint instead"});
+    kernels_->seek(at);
 }
 
 GRADSTEP_DEFINE resumed_history row_core::history_at(row_progress const& from, refresh_cursor const& at) const {
