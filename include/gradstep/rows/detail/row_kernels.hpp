@@ -247,26 +247,23 @@ void limit_norm(row_addresses<Updater> const& row, [[maybe_unused]] std::size_t 
 
 // The gradients of one row of a batch.
 template <class Storage> struct sources_of_row {
-    distinct_rows const& batch;
     Storage const* gradients;
-    std::size_t first, count, width;
-    bool fetches;
+    std::uint32_t const* sources; // of distinct_rows
+    void const* factors;
+    std::size_t first, count, width, end; // end: of the batch; 0 without prefetching
 
-    Storage const* gradient(std::size_t j) const {
-        return gradients + (batch.sources == nullptr ? j : batch.sources[j]) * width;
-    }
+    Storage const* gradient(std::size_t j) const { return gradients + (sources == nullptr ? j : sources[j]) * width; }
     // The gradient of source j from element i on, times its factor.
     template <pack V, bool has_factors> GRADSTEP_INLINE V term(std::size_t j, std::size_t i) const {
         using compute = typename pack_traits<V>::value_type;
         V const g = pack_traits<V>::load(gradient(j) + i, all_lanes{});
         if constexpr (has_factors && !std::is_integral_v<compute>)
-            return math::mul(V(static_cast<compute const*>(batch.factors)[j]), g);
+            return math::mul(V(static_cast<compute const*>(factors)[j]), g);
         else return g;
     }
     // Prefetches the gradient at sources[j].
     void prefetch(std::size_t j) const {
-        if (j < (batch.begin == nullptr ? batch.count : batch.begin[batch.count]))
-            prefetch_memory(gradient(j), width * sizeof(Storage));
+        if (j < end) prefetch_memory(gradient(j), width * sizeof(Storage));
     }
 };
 // The sum of gradients in batch order, divided by `divisor` (integers have no mean), times `scale`.
@@ -282,9 +279,8 @@ GRADSTEP_INLINE void stage_columns(sources_of_row<Storage> const& of, std::size_
     constexpr std::size_t lanes = pack_traits<V>::size;
     V sum[columns];
     for (std::size_t c = 0; c < columns; ++c) sum[c] = of.template term<V, has_factors>(of.first, i + c * lanes);
-    bool const fetches = i == 0 && of.fetches;
     for (std::size_t k = 1; k < of.count; ++k) {
-        if (fetches) of.prefetch(of.first + k + gradients_ahead);
+        if (i == 0) of.prefetch(of.first + k + gradients_ahead);
         for (std::size_t c = 0; c < columns; ++c)
             sum[c] = plus(sum[c], of.template term<V, has_factors>(of.first + k, i + c * lanes));
     }
@@ -302,8 +298,9 @@ GRADSTEP_INLINE void stage_gradients(sources_of_row<Storage> const& of, T* stage
 }
 // Writes the gradient of a row in the compute type. Not inlined: all rules share it.
 template <pack V, class Storage, class T>
-[[gnu::noinline]] void stage_gradients(sources_of_row<Storage> const& of, T* staged, T divisor, T scale) {
-    if (of.batch.factors == nullptr) stage_gradients<V, false>(of, staged, divisor, scale);
+[[gnu::noinline]] void stage_gradients(sources_of_row<Storage> const& given, T* staged, T divisor, T scale) {
+    sources_of_row<Storage> const of = given; // its pointers stay in registers
+    if (of.factors == nullptr) stage_gradients<V, false>(of, staged, divisor, scale);
     else stage_gradients<V, true>(of, staged, divisor, scale);
 }
 
@@ -428,9 +425,23 @@ private:
         sweep<V>(k, 0, rows.width);
         if (max_norm != 0) limit_norm(rows.at(id(r)), rows.width, max_norm);
     }
+    // The gradient of row r in the compute type. That of a single source, in whole packs, is
+    // inlined: a call would take as long as the row.
     template <pack V> GRADSTEP_INLINE void stage(std::size_t r, compute* staged) const {
+        constexpr std::size_t lanes = pack_traits<V>::size;
         std::size_t const first = first_source(r), count = source_count(r);
-        stage_gradients<V>(sources_of_row<storage>{batch, gradients, first, count, rows.width, fetches_gradients},
+        if (count == 1 && rows.width % lanes == 0) {
+            V const factor(batch.factors == nullptr ? compute(1) : static_cast<compute const*>(batch.factors)[first]);
+            storage const* const g = gradient(first);
+            GRADSTEP_KEEP_LOOP
+            for (std::size_t i = 0; i < rows.width; i += lanes) {
+                V const x = math::mul(factor, pack_traits<V>::load(g + i, all_lanes{})); // 1 changes nothing
+                pack_traits<V>::store(staged + i, math::mul(V(scale), x), all_lanes{});
+            }
+            return;
+        }
+        stage_gradients<V>(sources_of_row<storage>{gradients, batch.sources, batch.factors, first, count, rows.width,
+                                                   fetches_gradients ? source_end() : 0},
                            staged, compute(mean ? count : 1), scale);
     }
 };
