@@ -206,8 +206,13 @@ gradstep_status gradstep_server_after_every(gradstep_server* server, uint64_t pu
     return with(server, error, [&](held_server& own) {
         require(reinterpret_cast<void const*>(task), "task");
         own.server().after_every(pushes, [=](gd::server&) {
-            if (std::int32_t const returned = task(host, server); returned != 0)
-                gradstep::detail::fail<gradstep::value_error>({"task"}, {"returned ", returned}, {"0"});
+            gradstep_error said = GRADSTEP_ERROR_INIT;
+            std::int32_t const returned = task(host, server, &said);
+            if (returned == 0) return;
+            said.message[sizeof said.message - 1] = 0;
+            if (said.message[0] != 0)
+                gradstep::detail::fail<gradstep::value_error>({"task"}, {std::string(said.message)});
+            gradstep::detail::fail<gradstep::value_error>({"task"}, {"returned ", returned}, {"0"});
         });
     });
 }

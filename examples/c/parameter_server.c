@@ -81,12 +81,12 @@ static gradstep_transport over(struct peer* by) {
 // [transport]
 
 // [server]
-static int32_t keep_the_latest(void* host, gradstep_server* server) {
+static int32_t keep_the_latest(void* host, gradstep_server* server, gradstep_error* reason) {
     gradstep_table* wide = NULL;
     uint64_t evicted = 0;
     (void)host;
-    return gradstep_server_table(server, "wide", &wide, &error) ||
-           gradstep_table_evict_to(wide, 200, NULL, NULL, &evicted, &error);
+    return gradstep_server_table(server, "wide", &wide, reason) ||
+           gradstep_table_evict_to(wide, 200, NULL, NULL, &evicted, reason);
 }
 
 static void serve(struct peer* by) {

@@ -81,7 +81,7 @@ private:
 std::int32_t keep_all(void*, gradstep_row const*) { return 0; }
 double score_none(void*, gradstep_row const*) { return 0; }
 void run_nothing(void*, std::uint64_t, gradstep_work, void*) {}
-std::int32_t no_task(void*, gradstep_server*) { return 0; }
+std::int32_t no_task(void*, gradstep_server*, gradstep_error*) { return 0; }
 
 } // namespace
 

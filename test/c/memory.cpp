@@ -767,7 +767,7 @@ line const lines[] = {
     {"gradstep_server_after_every",
      [](scene& s, gradstep_error* e) {
          return gradstep_server_after_every(
-             s.server, 2, [](void*, gradstep_server*) { return 0; }, nullptr, e);
+             s.server, 2, [](void*, gradstep_server*, gradstep_error*) { return 0; }, nullptr, e);
      },
      GRADSTEP_OK, [](scene&) {}, true},
     {"gradstep_server_checkpoint",

@@ -293,11 +293,14 @@ TEST_CASE("a parameter tells the type that it was made of", "[c]") {
 TEST_CASE("tasks of a server of C run between messages, and can end the run", "[c]") {
     struct watch {
         std::uint64_t calls = 0, evicted = 0, fail_at = 100;
-        std::string refusal = {};
+        std::string refusal = {}, reason = {};
     } seen;
-    auto const task = [](void* host, gradstep_server* of) {
+    auto const task = [](void* host, gradstep_server* of, gradstep_error* why) {
         auto& own = *static_cast<watch*>(host);
-        if (++own.calls == own.fail_at) return 5;
+        if (++own.calls == own.fail_at) {
+            own.reason.copy(why->message, sizeof why->message);
+            return 5;
+        }
         std::uint64_t count = 0;
         own.refusal = c_serving::refusal(
             GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) { return gradstep_server_handle(of, 1, "", 0, &count, e); });
@@ -307,26 +310,32 @@ TEST_CASE("tasks of a server of C run between messages, and can end the run", "[
         own.evicted += count;
         return 0;
     };
-    c_serving::server const server(one_table, 0, 2);
-    ok([&](gradstep_error* e) { return gradstep_server_after_every(server, 2, task, &seen, e); });
-    one_thread by(server);
-    c_serving::worker const worker(by.transport(), 1);
-    std::vector<float> rows(2);
-    auto const step = [&](std::int64_t t) {
-        worker.pull("w", {2 * t, 2 * t + 1}, rows);
-        worker.push("w", {2 * t, 2 * t + 1}, {1, 1});
-    };
-    for (std::int64_t t = 0; t != 6; ++t) step(t);
-    worker.barrier();
-    CHECK(seen.calls == 3);
-    CHECK(seen.evicted == 9);
-    auto const left = keys_of(server.table("w"));
-    CHECK(std::vector(left.end() - 2, left.end()) == std::vector<std::uint64_t>{10, 11});
-    CHECK(seen.refusal == "handle: is called by a task of the server; expected the call after it");
-    seen.fail_at = 4;
-    step(6);
-    CHECK_THROWS(step(7));
-    CHECK(by.failure == "task: returned 5; expected 0");
+    for (std::string const& reason : {std::string(), std::string("the disk is full"), std::string(500, 'x')}) {
+        seen = {};
+        seen.reason = reason;
+        c_serving::server const server(one_table, 0, 2);
+        ok([&](gradstep_error* e) { return gradstep_server_after_every(server, 2, task, &seen, e); });
+        one_thread by(server);
+        c_serving::worker const worker(by.transport(), 1);
+        std::vector<float> rows(2);
+        auto const step = [&](std::int64_t t) {
+            worker.pull("w", {2 * t, 2 * t + 1}, rows);
+            worker.push("w", {2 * t, 2 * t + 1}, {1, 1});
+        };
+        for (std::int64_t t = 0; t != 6; ++t) step(t);
+        worker.barrier();
+        CHECK(seen.calls == 3);
+        CHECK(seen.evicted == 9);
+        auto const left = keys_of(server.table("w"));
+        CHECK(std::vector(left.end() - 2, left.end()) == std::vector<std::uint64_t>{10, 11});
+        CHECK(seen.refusal == "handle: is called by a task of the server; expected the call after it");
+        seen.fail_at = 4;
+        step(6);
+        CHECK_THROWS(step(7));
+        std::string const wanted = "task: " + (reason.empty() ? "returned 5; expected 0" : reason.substr(0, 200));
+        CHECK(by.failure.substr(0, wanted.size()) == wanted);
+        CHECK((by.failure.size() == wanted.size() || reason.size() > 200));
+    }
 }
 
 TEST_CASE("a server of C goes on from its checkpoint, and a worker from its position", "[c]") {
