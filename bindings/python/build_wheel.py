@@ -30,7 +30,7 @@ ROOT = HERE / "library" if IN_SDIST else HERE.parents[1]
 SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "bindings/c")  # that the library is built from
 PACKAGE = ("build_wheel.py", "pyproject.toml", "README.md")
 KIB_OF_JOB = 2 << 20  # the memory of a compiler: docs/start/install.md
-REQUIREMENTS = ["numpy>=1.23", 'ml_dtypes; extra == "bfloat16"', 'torch>=2.2; extra == "torch"']
+REQUIREMENTS = ["numpy>=1.23", 'ml_dtypes; extra == "bfloat16"', 'mpi4py>=3.1; extra == "mpi"', 'torch>=2.2; extra == "torch"']
 
 
 def version() -> str:
@@ -137,6 +137,7 @@ def metadata() -> str:
         "Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Classifier: Typing :: Typed",
         "Provides-Extra: bfloat16",
+        "Provides-Extra: mpi",
         "Provides-Extra: torch",
         *(f"Requires-Dist: {requirement}" for requirement in REQUIREMENTS),
         "Description-Content-Type: text/markdown",

@@ -444,6 +444,7 @@ def names_of_all(module: ast.Module) -> list[str]:
 
 def python_page() -> str:
     modules = python_modules(PACKAGE)
+    mpi = modules.pop("mpi")  # whose Transport is not the one of the package
     out = "# Python API\n\n" + HEAD.format("the signatures and docstrings of bindings/python/gradstep")
     out += ("The package `gradstep` for Python. The guide is [Python](../how_to/python.md), and for torch [PyTorch](../how_to/pytorch.md).\n"
             "Exceptions and their ids are in the [index of errors](errors.md).\n")
@@ -465,6 +466,7 @@ def python_page() -> str:
         out += python_table(f"gradstep.dialects.{name}", f"[Presets](presets.md#{name}) with the names and defaults of {name}.",
                             written[f"dialects/{name}.py"])
     out += python_list("gradstep.sparse", names_of_all(modules["sparse"]), modules)
+    out += python_list("gradstep.mpi", names_of_all(mpi), {"mpi": mpi})
     torch = python_modules(PACKAGE / "torch")
     out += python_list("gradstep.torch", names_of_all(torch["__init__"]), torch)
     return out

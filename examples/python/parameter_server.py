@@ -1,7 +1,8 @@
-"""Parameter servers and workers as processes, on one machine or several: FTRL on hashed features, over sockets.
+"""Parameter servers and workers as processes, on one machine or several: FTRL on hashed features, over sockets or MPI.
 
 Without arguments it starts two servers and two workers here. On several machines, start one process for each rank:
-parameter_server.py RANK HOST:PORT HOST:PORT ... with the address of each rank, the servers first.
+parameter_server.py RANK HOST:PORT HOST:PORT ... with the address of each rank, the servers first. With MPI, mpiexec starts them:
+mpiexec -n 4 python3 -m mpi4py parameter_server.py mpi
 """
 
 from __future__ import annotations
@@ -83,14 +84,13 @@ class Sockets:
 
 
 # [server]
-def serve(transport: Sockets) -> None:
+def serve(transport: gradstep.Transport) -> None:
     server = gradstep.Server({"mode": "asynchronous", "num_servers": NUM_SERVERS, "tensors": {
         "wide": {**gradstep.ftrl(lr=0.1, l1=0.001), "keyed_table": {"width": 1}},
         "bias": {**gradstep.adagrad(lr=0.1), "parameter": {"size": 1}}}}, transport.rank, transport.ranks)
     server.after_every(100, lambda server: server.table("wide").evict_to(1_000_000))
     server.run(transport)  # until every worker has stopped
     print(f"server {transport.rank}: {server.pushes} pushes, {server.staleness:.1f} steps late", flush=True)
-    time.sleep(0.5)  # the last messages leave
 # [server]
 
 
@@ -101,7 +101,7 @@ def read(random: numpy.random.Generator) -> tuple[numpy.ndarray, numpy.ndarray]:
 
 
 # [worker]
-def work(transport: Sockets) -> None:
+def work(transport: gradstep.Transport) -> None:
     worker = gradstep.Worker(transport, num_servers=NUM_SERVERS)
     random = numpy.random.default_rng(transport.rank)
     weights, bias = numpy.empty((BATCH, FEATURES, 1), numpy.float32), numpy.empty(1, numpy.float32)
@@ -118,11 +118,29 @@ def work(transport: Sockets) -> None:
 # [worker]
 
 
+# [mpi]
+def run_by_mpi() -> None:
+    import gradstep.mpi
+
+    with gradstep.mpi.Transport() as transport:
+        serve(transport) if transport.rank < NUM_SERVERS else work(transport)
+# [mpi]
+
+
+def run_by_sockets(rank: int, addresses: list[str]) -> None:
+    transport = Sockets(rank, [(host, int(port)) for host, port in (place.rsplit(":", 1) for place in addresses)])
+    if rank < NUM_SERVERS:
+        serve(transport)
+        time.sleep(0.5)  # the last messages leave
+    else:
+        work(transport)
+
+
 def main() -> None:
+    if sys.argv[1:] == ["mpi"]:
+        return run_by_mpi()
     if len(sys.argv) > 2:
-        rank, places = int(sys.argv[1]), [place.rsplit(":", 1) for place in sys.argv[2:]]
-        transport = Sockets(rank, [(host, int(port)) for host, port in places])
-        return serve(transport) if rank < NUM_SERVERS else work(transport)
+        return run_by_sockets(int(sys.argv[1]), sys.argv[2:])
     reserved = [socket.create_server(("127.0.0.1", 0)) for _ in range(NUM_SERVERS + 2)]
     addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in reserved]
     for each in reserved:

@@ -7,7 +7,7 @@
     print(w.values())
 
 - `Parameter`, `Table`, `KeyedTable` and `Model` keep values and state in the library.
-- `Server` and `Worker` train parameters and tables on several machines.
+- `Server` and `Worker` train parameters and tables on several machines, with `gradstep.mpi` over MPI.
 - `Updater` updates values and state in your own arrays.
 - `gradstep.sparse` passes sparse matrices and columns of a CSV file to tables.
 - `gradstep.torch` contains drop-in replacements for torch's optimizers.

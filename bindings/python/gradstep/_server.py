@@ -55,7 +55,7 @@ class Transport(Protocol):
         """Queues a message to a rank, and returns without waiting for its receiver. Messages between two ranks keep their order.
         A rank can send to itself, as every worker does."""
 
-    def receive(self, seconds: float, /) -> tuple[int, bytes] | None:
+    def receive(self, seconds: float, /) -> tuple[int, bytes | bytearray | memoryview] | None:
         """Returns the next message and the rank that has sent it, or None if none arrives in time. With 0 it does not wait."""
 
 

@@ -49,6 +49,8 @@ def main(arguments: list[str]) -> int:
                               "--cache-dir", ROOT / "build/mypy_cache", "gradstep"],
                              cwd=own["PYTHONPATH"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     programs = ROOT / "examples/python"
+    by_mpi = [mypy, "--config-file", TESTS.parent / "pyproject.toml", "--python-executable", "/usr/bin/python3", "--follow-imports", "silent",
+              "--cache-dir", ROOT / "build/mypy_cache_mpi", "-m", "gradstep.mpi"]  # with the types of Debian's mpi4py
     for file, *names in (["torch_more.py"], ["torch_model_wise.py"], ["torch_sam.py"], ["torch_rows.py"], ["torch_checkpoints.py"],
                          ["torch_inputs.py"], ["torch_embeddings.py"], ["test_pages.py"],
                          [programs / "torch_before_and_after.py", "--steps", "80"], [programs / "torch_ddp.py"]):
@@ -58,6 +60,8 @@ def main(arguments: list[str]) -> int:
     print(types.communicate()[0], end="")
     if types.returncode:
         return types.returncode
+    if failed := subprocess.run(by_mpi, cwd=own["PYTHONPATH"]).returncode:
+        return failed
     with_scipy = environment("online_peers", "benchmarks/peers/online.txt") / "bin/python"
     for file in ("test_sparse.py", "test_online_learning.py"):
         if failed := subprocess.run([with_scipy, TESTS / file], env=own).returncode:
