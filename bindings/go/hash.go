@@ -7,7 +7,7 @@ import "unsafe"
 
 // HashTexts returns the 64-bit keys of texts for a [KeyedTable]: key i is the hash of prefix + texts[i], so that the word "news" of
 // the prefix "site=" has the key of "site=news". The keys are the same on every system, in every version and in every language
-// (stable_hash of C++; gradstep.sparse in Python). docs/reference/c_api.md has the formula.
+// (stable_hash of C++; hash_texts of Python and Rust). docs/reference/c_api.md has the formula.
 func HashTexts(prefix string, texts []string) ([]uint64, error) {
 	var all []byte
 	begins, ends := make([]C.uint64_t, len(texts)), make([]C.uint64_t, len(texts))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from . import averages, clips, regularizers, rules, schedules, sparse
 from ._arrays import Array, Ids, SupportsDLPack
 from ._constructors import Options, Policy
+from ._hash import hash_texts
 from ._hints import attributes_of_module
 from ._library import (
     ConfigError,
@@ -90,6 +91,7 @@ __all__ = [
     "file_names",
     "first_nonfinite",
     "global_norm",
+    "hash_texts",
     "regularizers",
     "rules",
     "schedules",

@@ -9,7 +9,6 @@ The guide is docs/how_to/online_learning.md. Neither scipy nor pandas is needed.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,11 @@ import numpy
 
 from . import _arrays
 from ._arrays import Array
+from ._hash import keys_of, keys_of_bytes
 from ._hints import did_you_mean
-from ._library import Status, check, error, library, new_error
+from ._library import Status, error
 from ._parameter import KeyedTable, Table
-from ._shared import StepOptions, check_name, int64, integer
+from ._shared import StepOptions, check_name, int64
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -166,8 +166,8 @@ def hashed(
     rows: the number of rows of a `Table`. The features are then row numbers, the keys modulo `rows` (the hashing trick). None: keys.
 
     A value has the key of the text "name=value", such as "site=news" or "ad=17", in UTF-8: gs::stable_hash in C++,
-    `gradstep_hash_texts` in C. Integers have the keys of their decimal texts. A missing value (None, NaN, pandas.NA) has the key of
-    the empty text, as "site=". The bias has the key of "bias", and a cross the hash of its keys, 8 bytes each, lowest byte first.
+    `gradstep.hash_texts` without a column. Integers have the keys of their decimal texts. A missing value (None, NaN, pandas.NA) has
+    the key of the empty text, as "site=". The bias has the key of "bias", and a cross the hash of its keys, 8 bytes each, lowest byte first.
     So keys are the same on every system and in every version, whether the csv module or pandas read the file. Different texts
     have the same key about as often as random numbers.
 
@@ -185,7 +185,7 @@ def hashed(
             raise error(Status.BAD_VALUE, f"columns: {name!r} appears twice; expected different names")
     keys: dict[str, numpy.ndarray[Any, Any]] = {}
     for name in names:
-        keys[name] = _keys_of(name, columns[name])
+        keys[name] = keys_of(columns[name], name, f"{name}=")
         if len(keys[name]) != len(keys[names[0]]):
             count = len(keys[names[0]])
             raise error(Status.BAD_SIZE, f"{name}: has {len(keys[name])} values; expected {count}, as {names[0]} has")
@@ -203,9 +203,9 @@ def hashed(
                 )
         together = numpy.stack([keys[name] for name in cross], axis=1).astype("<u8", copy=False)
         ends = numpy.arange(1, samples + 1, dtype=numpy.uint64) * numpy.uint64(8 * len(cross))
-        features.append(_hash_texts("", together.view(numpy.uint8).reshape(-1), ends - numpy.uint64(8 * len(cross)), ends))
+        features.append(keys_of_bytes("", together.view(numpy.uint8).reshape(-1), ends - numpy.uint64(8 * len(cross)), ends))
     if bias:
-        of_bias = _hash_texts("bias", numpy.zeros(0, numpy.uint8), *numpy.zeros((2, 1), numpy.uint64))
+        of_bias = keys_of_bytes("bias", numpy.zeros(0, numpy.uint8), *numpy.zeros((2, 1), numpy.uint64))
         features.append(numpy.broadcast_to(of_bias, samples))
     ids = numpy.stack(features, axis=1).reshape(-1)
     if rows is not None:
@@ -218,98 +218,3 @@ def _modulo(keys: numpy.ndarray[Any, Any], rows: int) -> numpy.ndarray[Any, Any]
         raise error(Status.BAD_VALUE, f"rows: {rows} is out of range; expected >= 1")
     power = rows & (rows - 1) == 0  # a mask costs a fraction of a division
     return (keys & numpy.uint64(rows - 1) if power else keys % numpy.uint64(rows)).view(numpy.int64)
-
-
-def _keys_of(name: str, column: Any) -> numpy.ndarray[Any, Any]:
-    """The keys of the values of a column."""
-    prefix = f"{name}="
-    if isinstance(column, (list, tuple)):
-        return _keys_of_list(name, column)
-    categories = getattr(getattr(column, "dtype", None), "categories", None)
-    codes = getattr(getattr(column, "cat", column), "codes", None)
-    if categories is not None and codes is not None:  # of pandas: numbers of categories, or -1 if the value is missing
-        keys = numpy.concatenate([_keys_of(name, numpy.asarray(categories)), _keys_of_list(name, [""])])
-        return numpy.take(keys, numpy.asarray(codes))
-    array = numpy.asarray(column)
-    if array.ndim != 1:
-        raise error(Status.BAD_SIZE, f"{name}: has the shape {array.shape}; expected one dimension")
-    if isinstance(column, numpy.ma.MaskedArray):
-        raise error(Status.UNSUPPORTED_TYPE, f"{name}: is a masked array, whose mask would be ignored; expected array.filled(value)")
-    kind = array.dtype.kind
-    if kind == "f" and getattr(column.dtype, "kind", kind) in "iu":  # integers of pandas, of which some are missing
-        return _keys_of_list(name, list(column))
-    if kind in "iu":
-        found = _arrays.ids_view(array, name)
-        keys, failure = numpy.empty(array.size, numpy.uint64), new_error()
-        before = prefix.encode()
-        check(
-            library.gradstep_hash_integers(
-                before, len(before), found.address, found.dtype.code, found.size, _arrays.address_of(keys), ctypes.byref(failure)
-            ),
-            failure,
-        )
-        return keys
-    if kind == "S":
-        size = array.dtype.itemsize
-        begins = numpy.arange(array.size, dtype=numpy.uint64) * numpy.uint64(size)
-        ends = begins + numpy.char.str_len(array).astype(numpy.uint64)
-        return _hash_texts(prefix, numpy.ascontiguousarray(array).view(numpy.uint8), begins, ends)
-    if kind in "OUT":
-        return _keys_of_list(name, array.tolist())
-    hint = "; pandas keeps them with dtype=str" if kind == "f" else ""
-    raise error(Status.UNSUPPORTED_TYPE, f"{name}: is of {array.dtype}; expected integers or texts{hint}")
-
-
-def _keys_of_list(name: str, values: Sequence[Any]) -> numpy.ndarray[Any, Any]:
-    """The keys of values of Python, of which some can be missing."""
-    try:
-        joined = "\0".join(values)
-    except TypeError:  # not all are texts
-        values = [x if isinstance(x, str) else _text_of(x, name, at) for at, x in enumerate(values)]
-        joined = "\0".join(values)
-    try:
-        texts = numpy.frombuffer(joined.encode(), numpy.uint8)
-        ends = numpy.flatnonzero(texts == 0)
-        if len(ends) == len(values) - 1:
-            ends = numpy.append(ends, texts.size)
-            begins = numpy.concatenate([[0], ends[:-1] + 1])
-        else:  # there are none, or they contain NUL
-            texts = numpy.frombuffer("".join(values).encode(), numpy.uint8)
-            ends = numpy.cumsum([len(x.encode()) for x in values])
-            begins = numpy.concatenate([[0], ends])[:-1]
-    except UnicodeEncodeError as reason:
-        raise error(Status.BAD_VALUE, f"{name}: {reason.object!r} cannot be encoded ({reason.reason}); expected Unicode text") from None
-    return _hash_texts(f"{name}=", texts, begins.astype(numpy.uint64), ends.astype(numpy.uint64))
-
-
-def _text_of(value: Any, name: str, at: int) -> str:
-    """The text of an integer or of a missing value."""
-    number = integer(value)
-    if number is not None:
-        return str(number)
-    # The last two are NA and NaT of pandas.
-    if value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType"):
-        return ""
-    raise error(
-        Status.UNSUPPORTED_TYPE,
-        f"{name}: value {at}, {value!r}, is a {type(value).__name__}; expected a text, an integer or a missing value (None, NaN)",
-    )
-
-
-def _hash_texts(prefix: str, texts: Any, begins: Any, ends: Any) -> numpy.ndarray[Any, Any]:
-    keys, before, failure = numpy.empty(len(ends), numpy.uint64), prefix.encode(), new_error()
-    check(
-        library.gradstep_hash_texts(
-            before,
-            len(before),
-            texts.ctypes.data,
-            texts.size,
-            begins.ctypes.data,
-            ends.ctypes.data,
-            len(ends),
-            keys.ctypes.data,
-            ctypes.byref(failure),
-        ),
-        failure,
-    )
-    return keys

@@ -174,6 +174,18 @@ class Hashed(unittest.TestCase):
         self.assertEqual(keys_of(["news"], "site"), [stable_hash(b"site=news")])
         self.assertEqual(keys_of(["news"], "site"), [0x89EF9937A26AE76B])  # it stays the same in every version
 
+    def test_texts_alone(self):
+        keys = gradstep.hash_texts(["site=news", "", "site=é"])
+        self.assertEqual((keys.dtype, keys.tolist()), ("uint64", [stable_hash(x.encode()) for x in ("site=news", "", "site=é")]))
+        self.assertEqual(gradstep.hash_texts(["news", 7, None], "site=").tolist(), [stable_hash(x) for x in (b"site=news", b"site=7", b"site=")])
+        self.assertEqual(gradstep.hash_texts(numpy.arange(3), prefix="é").tolist(), [stable_hash("é%d".encode() % i) for i in range(3)])
+        self.assertEqual(gradstep.hash_texts([]).size, 0)
+        for texts, prefix, pattern in (("news", "", "texts: 'news' is a str; expected a list"), (["x"], 3, "prefix: 3 is a int"),
+                                       ([1.5], "", "texts: value 0, 1.5, is a float"), (numpy.ones(2), "", "texts: is of float64"),
+                                       (numpy.array([["x"]]), "", "texts: has the shape")):
+            with self.assertRaisesRegex(gradstep.Error, pattern):
+                gradstep.hash_texts(texts, prefix)
+
     def test_texts(self):
         for texts in (["x", "", "é", "y" * 40, "x"], ["\0", "a\0b"], [""], []):
             array = numpy.array(texts, "U40")

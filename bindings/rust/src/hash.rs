@@ -4,8 +4,8 @@ use crate::{sys, Error, RowId};
 /// Returns the 64-bit keys of texts for a [`KeyedTable`](crate::KeyedTable): key i is the hash of `prefix` and `texts[i]`, one
 /// behind the other.
 ///
-/// The keys are the same on every system, in every version and in every language (`stable_hash` of C++, `gradstep.sparse` of
-/// Python). `docs/reference/c_api.md` has the formula.
+/// The keys are the same on every system, in every version and in every language (`stable_hash` of C++, `gradstep.hash_texts`
+/// of Python). `docs/reference/c_api.md` has the formula.
 ///
 /// ```
 /// # fn main() -> Result<(), gradstep::Error> {
