@@ -58,7 +58,7 @@ func runRank(rank int, addresses []string, own, folder, replica string, steps, k
 	}
 	defer by.flush()
 	if rank < servers {
-		return serve(by, folder, kept, &replicaClient{replica, rank, map[string]int64{}}, m)
+		return serve(by, folder, kept, newReplicaClient(replica, rank), m)
 	}
 	return work(context.Background(), by, steps, m)
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"gradstep.org/gradstep"
 )
@@ -123,10 +124,19 @@ type replicaClient struct {
 	address string
 	server  int
 	sent    map[string]int64 // up to which step the replica has each table
+	client  http.Client
+}
+
+// replicaTimeout is how long the server waits for the replica. Meanwhile it handles no message, so the time is shorter than the
+// timeout of the transport.
+const replicaTimeout = 3 * time.Second
+
+func newReplicaClient(address string, server int) *replicaClient {
+	return &replicaClient{address, server, map[string]int64{}, http.Client{Timeout: replicaTimeout}}
 }
 
 // [update]
-// update sends what has changed since the last time. If the replica is not there, the next call sends all rows.
+// update sends what has changed since the last time. If the replica does not take it, the next call sends all rows.
 func (r *replicaClient) update(s *gradstep.Server) error {
 	for _, name := range tables {
 		table, err := gradstep.KeyedTableOf[float32](s, name)
@@ -141,11 +151,11 @@ func (r *replicaClient) update(s *gradstep.Server) error {
 		if _, err := table.WriteChanges(&changes, r.sent[name], gradstep.RowValues); err != nil {
 			return err
 		}
-		if r.post(fmt.Sprintf("/changes?server=%d&table=%s&since=%d", r.server, name, r.sent[name]), &changes) {
-			r.sent[name] = now.Step
-		} else {
-			r.sent[name] = 0
+		if !r.post(fmt.Sprintf("/changes?server=%d&table=%s&since=%d", r.server, name, r.sent[name]), &changes) {
+			r.sent = map[string]int64{}
+			return nil
 		}
+		r.sent[name] = now.Step
 	}
 	if dense, _, err := gradstep.ParameterOf[float32](s, "dense"); err == nil { // on one of the servers
 		var values bytes.Buffer
@@ -164,7 +174,7 @@ func (r *replicaClient) update(s *gradstep.Server) error {
 // [update]
 
 func (r *replicaClient) post(path string, body io.Reader) bool {
-	answer, err := http.Post("http://"+r.address+path, "application/octet-stream", body)
+	answer, err := r.client.Post("http://"+r.address+path, "application/octet-stream", body)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "server %d: the replica: %v\n", r.server, err)
 		return false

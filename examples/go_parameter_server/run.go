@@ -135,7 +135,7 @@ func newJob(steps, kept int64, python, folder string) (*job, error) {
 		case rank == replicaRank:
 			return []string{own, "-http", web[rank], "replica"}
 		case rank == ranks-1 && j.python != "":
-			return append([]string{j.python, script, fmt.Sprint(rank), fmt.Sprint(steps)}, addresses...)
+			return append([]string{j.python, script, fmt.Sprint(rank), fmt.Sprint(steps), web[rank]}, addresses...)
 		}
 		return []string{own, "-rank", fmt.Sprint(rank), "-addresses", strings.Join(addresses, ","), "-http", web[rank], "-replica",
 			web[replicaRank], "-folder", folder, "-steps", fmt.Sprint(steps), "-kept", fmt.Sprint(kept)}
@@ -191,7 +191,11 @@ func (j *job) disturb(finished chan struct{}) {
 		do    func()
 	}{
 		{0.2, func() { j.kill(servers, "worker 2") }},
-		{0.3, func() { j.showMetrics(0, "server 0"); j.showMetrics(servers+1, "worker 3") }},
+		{0.3, func() {
+			j.showMetrics(0, "server 0")
+			j.showMetrics(servers+1, "worker 3")
+			j.showMetrics(servers+2, "worker 4")
+		}},
 		{0.4, func() { j.kill(1, "server 1") }},
 	} {
 		for float64(j.curve.done()) < event.after*float64(j.steps) {
@@ -279,6 +283,10 @@ func (j *job) end(first, last int) {
 // showMetrics prints what Prometheus would read from a rank.
 func (j *job) showMetrics(rank int, what string) {
 	answer, err := http.Get("http://" + j.web[rank] + "/metrics")
+	for begun := time.Now(); err != nil && time.Since(begun) < 10*time.Second; { // a worker in Python takes longer to begin
+		time.Sleep(10 * time.Millisecond)
+		answer, err = http.Get("http://" + j.web[rank] + "/metrics")
+	}
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -79,8 +79,7 @@ func publishServer(s *gradstep.Server, by *tcp, to *metrics) error {
 	}
 	to.set("gradstep_pushes", float64(info.Pushes)) // since this process began
 	to.set("gradstep_staleness_steps", info.Staleness)
-	to.set("gradstep_sent_bytes", float64(by.sent.Load()))
-	to.set("gradstep_received_bytes", float64(by.got.Load()))
+	by.publish(to)
 	for _, name := range tables {
 		table, err := gradstep.KeyedTableOf[float32](s, name)
 		if err != nil {

@@ -25,6 +25,12 @@ class Job(unittest.TestCase):
                      'gradstep_rows{table="deep"}', "gradstep_received_bytes", "gradstep_message_seconds_sum", "gradstep_step_seconds_sum",
                      f"every push was applied once: {STEPS} to each table and to the dense weights, with {100 * STEPS} impressions"):
             self.assertIn(text, out)
+        for rank in (3, 4):  # in Go, and in Python
+            shown = re.search(rf"/metrics of worker {rank}:\n((?:    .*\n)*)", out)
+            numbers = dict(line.split() for line in shown[1].splitlines())
+            for name in ("gradstep_pushes", "gradstep_pushes_applied", "gradstep_pushes_saved"):
+                self.assertIn(name, numbers)
+            self.assertGreater(float(numbers["gradstep_sent_bytes"]), 0)
         self.assertNotIn("worker 4 is in Go, too", out)
         self.assertRegex(out, r"server 0: wide has \d+ rows; [1-9]\d* were evicted, and [1-9]\d* gradients turned away")
         rows = [[float(x) for x in row] for row in re.findall(r"^ *(\d+) +[\d.]+ s +([\d.]+) +[\d.]+ s +([\d.]+) +([\d.]+)$", out, re.M)]

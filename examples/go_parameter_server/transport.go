@@ -66,6 +66,12 @@ func (t *tcp) Send(to int, message []byte) error {
 	return nil
 }
 
+// publish sets the metrics of this transport.
+func (t *tcp) publish(to *metrics) {
+	to.set("gradstep_sent_bytes", float64(t.sent.Load()))
+	to.set("gradstep_received_bytes", float64(t.got.Load()))
+}
+
 // flush waits until the last messages are sent, but not long for ranks that have ended.
 func (t *tcp) flush() {
 	done := make(chan struct{})

@@ -30,6 +30,9 @@ func work(ctx context.Context, by *tcp, steps int64, metrics *metrics) error {
 	if done > 0 {
 		fmt.Printf("worker %d goes on at its step %d\n", by.Rank(), done)
 	}
+	if err := publishWorker(worker, by, metrics); err != nil {
+		return err
+	}
 	number := int64(by.Rank() - servers)
 	for step := done*workers + number; step < steps; step += workers {
 		began := time.Now()
@@ -39,6 +42,9 @@ func work(ctx context.Context, by *tcp, steps int64, metrics *metrics) error {
 		}
 		fmt.Printf("loss %d %.6f %.6f\n", step, b.loss, b.truth)
 		metrics.observe("gradstep_step_seconds", time.Since(began).Seconds())
+		if err := publishWorker(worker, by, metrics); err != nil {
+			return err
+		}
 	}
 	return worker.Stop(ctx)
 }
@@ -73,3 +79,16 @@ func exchange(ctx context.Context, worker *gradstep.Worker, b *batch) error {
 }
 
 // [work]
+
+// publishWorker sets the metrics of a worker.
+func publishWorker(w *gradstep.Worker, by *tcp, to *metrics) error {
+	info, err := w.Info()
+	if err != nil {
+		return err
+	}
+	to.set("gradstep_pushes", float64(info.Position)) // also before a restart
+	to.set("gradstep_pushes_applied", float64(info.Applied))
+	to.set("gradstep_pushes_saved", float64(info.Durable))
+	by.publish(to)
+	return nil
+}
