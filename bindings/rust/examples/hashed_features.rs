@@ -1,36 +1,29 @@
 //! Click-through prediction with hashed features: FTRL in a keyed table, and a replica that answers queries.
-use gradstep::{Error, KeyedTable, RowContent, StepOptions};
+use gradstep::{hash_texts, Error, KeyedTable, RowContent, StepOptions};
 
 const BATCH: usize = 256;
 const STEPS: i64 = 300;
-/// FNV-1a of a name and a value, such as "site" and 17.
-fn hash(name: &str, value: u64) -> u64 {
-    let bytes = name.bytes().chain(value.to_le_bytes());
-    bytes.fold(14695981039346656037, |out, byte| {
-        (out ^ u64::from(byte)).wrapping_mul(1099511628211)
-    })
-}
 
 /// The keys of the features of each impression, and whether there was a click.
-fn read_log(random: &mut u64) -> (Vec<u64>, Vec<f32>) {
+fn read_log(random: &mut u64) -> Result<(Vec<u64>, Vec<f32>), Error> {
     let mut next = |below: u64| {
         *random = random
             .wrapping_mul(6364136223846793005)
             .wrapping_add(1442695040888963407);
         (*random >> 33) % (1 + (*random >> 40) % below) // small numbers are frequent
     };
-    let (mut keys, mut clicks) = (Vec::new(), Vec::new());
+    let (mut texts, mut clicks) = (Vec::new(), Vec::new());
     for _ in 0..BATCH {
         let (advertiser, site, user) = (next(1000), next(300), next(1_000_000));
-        keys.extend([
-            hash("advertiser", advertiser),
-            hash("site", site),
-            hash("user", user),
-            hash("bias", 0),
+        texts.extend([
+            format!("advertiser={advertiser}"),
+            format!("site={site}"),
+            format!("user={user}"),
+            "bias".to_string(),
         ]);
         clicks.push(if advertiser % 3 == 0 && site % 2 == 0 { 1.0 } else { 0.0 });
     }
-    (keys, clicks)
+    Ok((hash_texts("", &texts)?, clicks))
 }
 
 // [train]
@@ -57,6 +50,21 @@ fn send(features: &mut KeyedTable<f32>, replica: &mut KeyedTable<f32>) -> Result
 }
 // [send]
 
+// [strongest]
+/// The key with the largest weight, and the weight.
+fn strongest(replica: &KeyedTable<f32>) -> Result<(u64, f32), Error> {
+    let mut out = (0, 0.0);
+    for key in replica.iter_keys() {
+        let key = key?;
+        let weight = replica.row(key)?[0];
+        if weight.abs() > f32::abs(out.1) {
+            out = (key, weight);
+        }
+    }
+    Ok(out)
+}
+// [strongest]
+
 fn main() -> Result<(), Error> {
     // [create]
     let config = r#"{"rule": {"name": "ftrl", "l1": 0.001, "l2": 0.001}, "schedule": {"name": "constant", "rate": 0.1},
@@ -66,7 +74,7 @@ fn main() -> Result<(), Error> {
     // [create]
     let (mut random, mut loss) = (1, 0.0);
     for step in 1..=STEPS {
-        let (keys, clicks) = read_log(&mut random);
+        let (keys, clicks) = read_log(&mut random)?;
         loss = train(&mut features, &keys, &clicks)?;
         if step % 100 == 0 {
             send(&mut features, &mut replica)?;
@@ -75,5 +83,10 @@ fn main() -> Result<(), Error> {
         }
     }
     assert!(loss < 0.3);
+    let (key, weight) = strongest(&replica)?;
+    let sites: Vec<_> = (0..300).map(|site| format!("site={site}")).collect();
+    let found = hash_texts("", &sites)?.iter().position(|&of_site| of_site == key);
+    println!("the strongest feature: site {found:?}, with the weight {weight:.2}");
+    assert_eq!(found, Some(1)); // the most frequent site without clicks
     Ok(())
 }

@@ -151,7 +151,7 @@ impl<T: Element, O: Ownership> KeyedTable<T, O> {
         Ok(contains != 0)
     }
 
-    /// Returns the keys that have rows. Evictions change their order.
+    /// Returns the keys that have rows. Evictions change their order. `iter_keys` needs less memory.
     pub fn keys(&self) -> Result<Vec<u64>, Error> {
         let (mut keys, mut written) = (vec![0; self.describe()?.rows + 1], 0);
         loop {
@@ -164,6 +164,49 @@ impl<T: Element, O: Ownership> KeyedTable<T, O> {
             }
             keys.resize(2 * room, 0); // another thread has added rows
         }
+    }
+
+    /// Returns an iterator over the keys that have rows, which asks the library for a thousand at a time. Meanwhile you can read the
+    /// table, but not change it:
+    ///
+    /// ```
+    /// # use gradstep::{Error, KeyedTable};
+    /// # fn sum_of_weights(features: &KeyedTable<f32>) -> Result<f32, Error> {
+    /// features.iter_keys().map(|key| Ok(features.row(key?)?[0])).sum()
+    /// # }
+    /// ```
+    ///
+    /// ```compile_fail,E0502
+    /// # use gradstep::{Error, KeyedTable};
+    /// # fn forget(features: &mut KeyedTable<f32>) -> Result<(), Error> {
+    /// for key in features.iter_keys() {
+    ///     features.reset(&[key?])?; // cannot borrow `*features` as mutable because it is also borrowed as immutable
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// After an error it ends. If other owners of a [`SharedKeyedTable`] evict rows meanwhile, keys can be left out or come twice.
+    pub fn iter_keys(&self) -> impl Iterator<Item = Result<u64, Error>> + '_ {
+        const PAGE: usize = 1024;
+        let (mut page, mut at, mut first) = (Vec::new(), 0, 0);
+        std::iter::from_fn(move || {
+            if at == page.len() && (first == 0 || at == PAGE) {
+                let mut written = 0;
+                page.resize(PAGE, 0);
+                let done = call(|said| unsafe {
+                    sys::gradstep_table_keys(self.c(), first, page.as_mut_ptr(), PAGE as u64, &mut written, said)
+                });
+                page.truncate(written as usize);
+                (at, first) = (0, first + PAGE as u64);
+                if let Err(failed) = done {
+                    return Some(Err(failed));
+                }
+            }
+            let key = page.get(at).copied().map(Ok);
+            at += usize::from(key.is_some());
+            key
+        })
     }
 
     /// Returns the numbers of rows that were admitted, turned away and evicted.

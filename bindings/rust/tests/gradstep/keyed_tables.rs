@@ -18,6 +18,31 @@ fn steps(table: &mut KeyedTable<f32>, batches: &[&[u64]]) -> Result<(), Error> {
     }
     Ok(())
 }
+/// An iterator gives the keys in pages, also if the last page is full, and reads are allowed meanwhile.
+#[test]
+fn an_iterator_over_keys() -> Result<(), Error> {
+    let mut table = made(SGD, "")?;
+    assert!(table.iter_keys().next().is_none());
+    let mut count = 0;
+    for until in [1, 1023, 1024, 1025, 2048, 3000] {
+        let keys: Vec<u64> = (count..until).map(|i| i << 40).collect();
+        table.update(&keys, &vec![1.0; 3 * keys.len()], &default())?;
+        count = until;
+        let mut iterator = table.iter_keys();
+        let all = iterator.by_ref().collect::<Result<Vec<_>, _>>()?;
+        assert_eq!(all, table.keys()?);
+        assert_eq!(all.len() as u64, count);
+        assert!(iterator.next().is_none());
+    }
+    for key in table.iter_keys().take(1500) {
+        assert_eq!(table.row(key?)?, table.row(0u64)?);
+    }
+    let shared = SharedKeyedTable::<f32>::new(&text(SGD, r#", "concurrent": true"#))?;
+    shared.update(&[7u64], &[1.0; 3], &default())?;
+    assert_eq!(shared.table().iter_keys().collect::<Result<Vec<_>, _>>()?, [7]);
+    Ok(())
+}
+
 fn sorted_keys(table: &KeyedTable<f32>) -> Vec<u64> {
     let mut keys = table.keys().unwrap();
     keys.sort_unstable();
