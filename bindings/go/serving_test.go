@@ -395,6 +395,39 @@ func TestErrorsOfServers(t *testing.T) {
 	}
 }
 
+// The same in a loop of one's own, which does not tell the other ranks.
+func TestErrorsOfTasksInHandle(t *testing.T) {
+	own := &failure{"the disk is full"}
+	by := newChannels(2, 300*time.Millisecond)
+	server := servedBy(t, 1, "asynchronous", 0, 2)
+	check(t, server.AfterEvery(3, func(*Server) error { return own }))
+	got := together(2, func(rank int) error {
+		if rank == 1 {
+			worker, err := NewWorker(context.Background(), by[1], WorkerOptions{})
+			if err != nil {
+				return err
+			}
+			return count(context.Background(), worker, 100)
+		}
+		messages, err := server.Begin()
+		for err == nil {
+			for _, each := range messages {
+				by[0].Send(each.To, each.Bytes)
+			}
+			var from int
+			var message []byte
+			if from, message, err = by[0].Receive(time.Minute); err == nil {
+				messages, err = server.Handle(from, message)
+			}
+		}
+		return err
+	})
+	if !errors.Is(got[0], own) || got[0].Error() != "task: the disk is full" {
+		t.Errorf("%v", got[0])
+	}
+	refused(t, got[1], RankFailed)
+}
+
 // A panic of a transport or of a task passes through, and the library stays usable.
 func TestPanicsOfServers(t *testing.T) {
 	for _, where := range []string{"send", "receive", "task"} {
