@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +28,27 @@ std::vector<any_parameter*> all_of(gradstep_parameter* const* parameters, std::u
     out.reserve(n);
     for (std::uint64_t k = 0; k < n; ++k) out.push_back(&held(parameters[k]).parameter());
     return out;
+}
+// The gradients of n parameters, one each.
+std::vector<any_span> gradients_of(std::span<any_parameter* const> all, void const* const* gradients,
+                                   std::uint64_t const* counts) {
+    require(gradients, "gradients", all.size());
+    require(counts, "counts", all.size());
+    std::vector<any_span> out;
+    out.reserve(all.size());
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        require(gradients[k], "a gradient", counts[k]);
+        out.push_back(
+            any_span(std::as_const(*all[k]).optimizer().storage(), const_cast<void*>(gradients[k]), counts[k]));
+    }
+    return out;
+}
+gradstep::sam_options options_of(gradstep_sam_options const* options) {
+    gradstep_sam_options const given =
+        known_part(options, gradstep_sam_options(GRADSTEP_SAM_OPTIONS_INIT), "gradstep_sam_options");
+    if (given.adaptive != 0 && given.adaptive != 1)
+        refuse(GRADSTEP_BAD_VALUE, {"sam_options.adaptive"}, {given.adaptive, " is out of range"}, {"0 or 1"});
+    return {given.rho, given.adaptive == 1, given.eta, given.epsilon};
 }
 // Copies n names. Throws GRADSTEP_BAD_VALUE if two are equal.
 std::vector<std::string> all_names(char const* const* names, std::uint64_t n) {
@@ -126,16 +148,37 @@ gradstep_status gradstep_parameters_update(gradstep_parameter* const* parameters
                                            gradstep_error* error) {
     return guarded(error, [&] {
         auto const all = all_of(parameters, n);
-        require(gradients, "gradients", n);
-        require(counts, "counts", n);
-        std::vector<any_span> spans;
-        spans.reserve(n);
-        for (std::size_t k = 0; k < n; ++k) {
-            require(gradients[k], "a gradient", counts[k]);
-            spans.push_back(
-                any_span(std::as_const(*all[k]).optimizer().storage(), const_cast<void*>(gradients[k]), counts[k]));
-        }
-        gradstep::update_all(all, spans, options_of(options));
+        gradstep::update_all(all, gradients_of(all, gradients, counts), options_of(options));
+    });
+}
+
+gradstep_status gradstep_parameters_ascend(gradstep_parameter* const* parameters, const void* const* gradients,
+                                           const uint64_t* counts, uint64_t n, const gradstep_sam_options* options,
+                                           double* norm, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const all = all_of(parameters, n);
+        auto const result = gradstep::ascend_all(all, gradients_of(all, gradients, counts), options_of(options));
+        if (norm != nullptr) *norm = result.applied ? result.norm : std::numeric_limits<double>::quiet_NaN();
+    });
+}
+
+gradstep_status gradstep_parameters_descend(gradstep_parameter* const* parameters, const void* const* gradients,
+                                            const uint64_t* counts, uint64_t n, const gradstep_step_options* options,
+                                            gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const all = all_of(parameters, n);
+        gradstep::descend_all(all, gradients_of(all, gradients, counts), options_of(options));
+    });
+}
+
+gradstep_status gradstep_parameter_set_bfloat16_copy(gradstep_parameter* parameter, uint16_t* memory, uint64_t count,
+                                                     gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter).parameter();
+        require(memory, "memory", count);
+        if (memory != nullptr && count != own.size())
+            refuse(GRADSTEP_BAD_SIZE, {"memory"}, {"has ", count, " elements"}, {own.size()});
+        own.set_bfloat16_copy({reinterpret_cast<gradstep::bfloat16*>(memory), static_cast<std::size_t>(count)});
     });
 }
 

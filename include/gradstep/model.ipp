@@ -27,15 +27,7 @@ GRADSTEP_DEFINE model_result model::ascend(std::span<named_gradient const> gradi
     if (!result.applied) return result;
     tasks_.for_each_stepped([](detail::parameter_task& x) { x.begin_ascent(); });
     double const norm = tasks_.ascent_norm(how, "ascend"), scale = how.scale(norm);
-    using task_type = detail::parameter_task;
-    tasks_.for_each_chunk(
-        [](task_type& x, std::size_t first, std::size_t last) { x.parameter().keep_weights(first, last); });
-    detail::rollback_guard back([&] { restore_ascended(); });
-    tasks_.for_each_chunk([&](task_type& x, std::size_t first, std::size_t last) {
-        x.parameter().move_weights(how, scale, first, last);
-    });
-    back.dismiss();
-    tasks_.for_each_stepped([](detail::parameter_task& x) { x.parameter().read_kept_weights(true); });
+    tasks_.ascend(how, scale);
     set_ascent_lock(true);
     tasks_.set_pending(&detail::refuse_ascended);
     is_ascended_ = true;
@@ -83,10 +75,7 @@ GRADSTEP_DEFINE void model::set_ascent_lock(bool is) {
 GRADSTEP_DEFINE void model::restore_ascended() {
     set_ascent_lock(false);
     detail::rollback_guard still_locked([&] { set_ascent_lock(is_ascended_); });
-    tasks_.for_each_chunk([](detail::parameter_task& x, std::size_t first, std::size_t last) {
-        x.parameter().restore_weights(first, last);
-    });
-    tasks_.for_each_stepped([](detail::parameter_task& x) { x.parameter().read_kept_weights(false); });
+    tasks_.go_back();
     still_locked.dismiss();
     tasks_.end_pending();
     is_ascended_ = false;

@@ -198,6 +198,11 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_parameter_update, {3}, p, g.data(), size, nullptr);
     SPOIL(gradstep_parameter_update_rows, {6}, p, ids, i64, 1u, g.data(), width, nullptr);
     SPOIL(gradstep_parameters_update, {4}, parameters, gradients, counts, 1u, nullptr);
+    double norm = 0;
+    SPOIL(gradstep_parameters_ascend, (none{4, 5}), parameters, gradients, counts, 1u, nullptr, &norm);
+    SPOIL(gradstep_parameters_descend, {4}, parameters, gradients, counts, 1u, nullptr);
+    std::uint16_t half_floats[size] = {};
+    SPOIL(gradstep_parameter_set_bfloat16_copy, none{}, p, half_floats, size);
     SPOIL(gradstep_parameter_values, none{}, p, &data, &number);
     SPOIL(gradstep_parameter_set_values, none{}, p, g.data(), size);
     std::uint8_t const mask[rows] = {};
@@ -251,7 +256,6 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     std::uint64_t const columns[] = {1};
     SPOIL(gradstep_updater_apply_matrices, none{}, u, tensors, gradients, slots_of, counts, columns, 1u);
     SPOIL(gradstep_updater_apply_with, (none{5, 7}), u, tensors, gradients, slots_of, counts, columns, 1u, nullptr);
-    double norm = 0;
     SPOIL(gradstep_global_norm, {4}, f32, gradients, counts, 1u, host, &norm);
     SPOIL(gradstep_first_nonfinite, {4}, f32, gradients, counts, 1u, host, &number, &number);
     SPOIL(gradstep_hash_texts, none{}, "site=", 5u, "17", 2u, counts, counts, 1u, &number);

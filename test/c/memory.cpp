@@ -101,6 +101,7 @@ struct scene {
     std::vector<char> out = std::vector<char>(4096, '#');
     std::uint64_t number = 77, element = 77;
     double norm = 77;
+    std::uint16_t half_floats[size] = {};
     gradstep_slot slot = GRADSTEP_SLOT_INIT;
     gradstep_clock clock = GRADSTEP_CLOCK_INIT;
 
@@ -277,6 +278,12 @@ gradstep_status update_several(scene& s, gradstep_error* e) {
 void update_several_twice(scene& s) { // then the handles have all that they keep
     for (int k = 0; k < 2; ++k) ok([&](gradstep_error* e) { return update_several(s, e); });
 }
+gradstep_status ascend_both(scene& s, gradstep_error* e) {
+    return gradstep_parameters_ascend(s.both, s.gradients, s.counts, 2, nullptr, &s.norm, e);
+}
+void ascend(scene& s) {
+    ok([&](gradstep_error* e) { return ascend_both(s, e); });
+}
 void put_average(scene& s) {
     ok([&](gradstep_error* e) { return gradstep_parameter_apply_average(s.first, e); });
 }
@@ -341,6 +348,17 @@ line const lines[] = {
      },
      GRADSTEP_OK, [](scene&) {}, true},
     {"gradstep_parameters_update", update_several, GRADSTEP_OK, update_several_twice, true},
+    {"gradstep_parameters_ascend", ascend_both, GRADSTEP_OK, [](scene&) {}, true},
+    {"gradstep_parameters_descend",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameters_descend(s.both, s.gradients, s.counts, 2, nullptr, e);
+     },
+     GRADSTEP_OK, ascend, true},
+    {"gradstep_parameter_set_bfloat16_copy",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameter_set_bfloat16_copy(s.first, s.half_floats, scene::size, e);
+     },
+     GRADSTEP_OK, [](scene&) {}, true},
     {"gradstep_parameter_update_rows", update_rows_of_away, GRADSTEP_OK, [](scene&) {}, true},
     {"gradstep_parameter_values",
      [](scene& s, gradstep_error* e) {

@@ -480,11 +480,17 @@ private:
         }
         if (n == 0 && with.code != GRADSTEP_OK) return; // there is nothing to do with them
         before = gradients;
+        bool const ascends = next_.below(4) == 3;
+        if (ascends) ascend(chosen);
+        auto const step = ascends ? gradstep_parameters_descend : gradstep_parameters_update;
         call(next_, code, [&](gradstep_error* error) {
-            return gradstep_parameters_update(
-                has_handles ? handles.data() : nullptr, has_gradients ? from.data() : nullptr,
-                has_counts ? counts.data() : nullptr, handles.size(), pointer(with), error);
+            return step(has_handles ? handles.data() : nullptr, has_gradients ? from.data() : nullptr,
+                        has_counts ? counts.data() : nullptr, handles.size(), pointer(with), error);
         });
+        if (ascends && code != GRADSTEP_OK)
+            for (held* const each : chosen)
+                call(next_, GRADSTEP_OK,
+                     [&](gradstep_error* error) { return gradstep_parameter_restore(each->handle, error); });
         for (std::size_t k = 0; k < n; ++k) {
             if (code == GRADSTEP_OK) {
                 chosen[k]->model.update(before[k], with.given);
@@ -493,6 +499,26 @@ private:
             fuzz::require(same(gradients[k], before[k]), "a gradient is not as it must be after a step of several");
         }
         taken_ += code == GRADSTEP_OK && n != 0;
+    }
+
+    // Moves these along gradients of ones.
+    void ascend(std::span<held* const> chosen) {
+        std::vector<float> ones;
+        for (held* const each : chosen) ones.resize(std::max(ones.size(), each->model.w.size()), 1.0f);
+        std::vector<gradstep_parameter*> handles;
+        std::vector<void const*> from(chosen.size(), ones.data());
+        std::vector<std::uint64_t> counts;
+        double squares = 0, norm = 77;
+        for (held* const each : chosen) {
+            handles.push_back(each->handle);
+            counts.push_back(each->model.w.size());
+            squares += static_cast<double>(each->model.w.size());
+        }
+        call(next_, GRADSTEP_OK, [&](gradstep_error* error) {
+            return gradstep_parameters_ascend(handles.data(), from.data(), counts.data(), handles.size(), nullptr,
+                                              &norm, error);
+        });
+        fuzz::require(norm == std::sqrt(squares), "the norm of an ascent is another one");
     }
 
     void read() {

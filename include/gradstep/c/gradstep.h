@@ -159,6 +159,17 @@ typedef struct gradstep_tensor_options {
 #define GRADSTEP_TENSOR_OPTIONS_INIT                                                                                   \
     { sizeof(gradstep_tensor_options), 0, NULL, NULL, NULL, NULL }
 
+/* Options of gradstep_parameters_ascend. NULL: the defaults. Since ABI 0.4. */
+typedef struct gradstep_sam_options {
+    uint32_t struct_size;
+    int32_t adaptive; /* 1: ASAM: a^2 g in place of g, and the norm of a g, with a = |w| + eta */
+    double rho;       /* the length of the move; finite, >= 0 */
+    double eta;       /* of ASAM; finite, >= 0 */
+    double epsilon;   /* added to the norm; finite, >= 0 */
+} gradstep_sam_options;
+#define GRADSTEP_SAM_OPTIONS_INIT                                                                                      \
+    { sizeof(gradstep_sam_options), 0, 0.05, 0.01, 1e-12 }
+
 typedef struct gradstep_parameter gradstep_parameter;
 typedef struct gradstep_table gradstep_table;
 typedef struct gradstep_updater gradstep_updater;
@@ -239,9 +250,34 @@ GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*,
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients,
                                                         const uint64_t* counts, uint64_t n,
                                                         const gradstep_step_options*, gradstep_error*);
+/* The first half of a step of sharpness-aware minimization (docs/how_to/sharpness_aware.md) of n
+ * different parameters: moves their values by rho / (norm + epsilon) * gradient, with the norm of
+ * all n gradients, which it writes to `norm` unless that is NULL. Until `descend` or
+ * gradstep_parameter_restore, other steps, loads and saves return GRADSTEP_BAD_SEQUENCE. If a
+ * gradient is not finite and on_nonfinite of its parameter is "skip", no parameter moves, and
+ * `norm` gets NaN: the step is over. Not for integers, catch_up "exact" or "replay", or with a copy
+ * in bfloat16: GRADSTEP_BAD_VALUE. Since ABI 0.4. */
+GRADSTEP_API gradstep_status gradstep_parameters_ascend(gradstep_parameter* const*, const void* const* gradients,
+                                                        const uint64_t* counts, uint64_t n, const gradstep_sam_options*,
+                                                        double* norm, gradstep_error*);
+/* The second half: brings back the values before `ascend`, bit for bit, and takes the step of
+ * gradstep_parameters_update with gradients at the values that `ascend` left. GRADSTEP_BAD_SEQUENCE
+ * for a parameter that has not ascended. A parameter whose gradient is skipped gets its values
+ * back, too. Since ABI 0.4. */
+GRADSTEP_API gradstep_status gradstep_parameters_descend(gradstep_parameter* const*, const void* const* gradients,
+                                                         const uint64_t* counts, uint64_t n,
+                                                         const gradstep_step_options*, gradstep_error*);
+/* Writes the values, rounded to bfloat16, to your memory of `count` = rows * width numbers of 16
+ * bits. From now on, each step writes the values that it changes, and `flush` writes all rows. The
+ * library keeps the pointer until another call of this function or `release`. NULL and 0 end it.
+ * Call it again after `set_values`, a load, `apply_average` or `restore`, which do not write the
+ * copy. Only for float32, without dgc_momentum: else GRADSTEP_BAD_VALUE. While there is a copy, the
+ * rows cannot move, and there is no `ascend`. Since ABI 0.4. */
+GRADSTEP_API gradstep_status gradstep_parameter_set_bfloat16_copy(gradstep_parameter*, uint16_t* memory, uint64_t count,
+                                                                  gradstep_error*);
 /* Returns the values, row by row, with pending steps applied, without a copy. The memory is valid
- * until `release` or a change of rows, and changes in steps, loads, `apply_average` and
- * `restore`. */
+ * until `release` or a change of rows, and changes in steps, loads, `apply_average`, `restore` and
+ * `gradstep_parameters_ascend`. */
 GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count,
                                                        gradstep_error*);
 /* Sets all values: `count` = rows * width elements of its dtype, after pending steps. State follows
@@ -304,7 +340,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, voi
                                                         gradstep_error*);
 /* Replaces the values by the average. Until `restore`, steps return GRADSTEP_BAD_SEQUENCE. */
 GRADSTEP_API gradstep_status gradstep_parameter_apply_average(gradstep_parameter*, gradstep_error*);
-/* Brings back the trained values after `apply_average`. */
+/* Brings back the trained values, bit for bit, after `apply_average`, or after
+ * gradstep_parameters_ascend without a step. */
 GRADSTEP_API gradstep_status gradstep_parameter_restore(gradstep_parameter*, gradstep_error*);
 /* Returns the number of bytes that `save` writes. */
 GRADSTEP_API gradstep_status gradstep_parameter_state_bytes(gradstep_parameter*, uint64_t* bytes, gradstep_error*);

@@ -83,8 +83,8 @@ public:
     ascent_result ascend(any_span gradient, sam_options const& how = {});
     /// The second half, as gs::parameter::descend.
     update_result descend(any_span gradient, step_options const& options = {});
-    /// Whether `ascend` has moved the values, here or in the model, and neither `descend` nor
-    /// `restore` was called.
+    /// Whether `ascend` has moved the values, here, in `ascend_all` or in the model, and neither
+    /// `descend` nor `restore` was called.
     using dense_parameter::is_ascended;
 
     /// The first half of a `dgc_momentum` step, as in gs::compressed_parameter: returns the message
@@ -159,6 +159,14 @@ public:
     /// Applies the pending steps of every row, on the threads of an update, and writes their
     /// bfloat16_copy. A second flush changes nothing. With touch_only there are no pending steps.
     void flush();
+    /// From now on, every step and `flush` also write the values, rounded to bfloat16, to this
+    /// memory, which you keep (parameter_options::bfloat16_copy); empty memory ends it. The call
+    /// applies pending steps, and writes the present values. Other calls that change values do not
+    /// write the copy: call it again after `set_values`, `load`, `apply_average` or `restore`.
+    /// Throws the errors of the constructor, buffer_error for memory that is misaligned or overlaps
+    /// values or state, and sequence_error between `ascend` and `descend`. Nothing has changed
+    /// then.
+    void set_bfloat16_copy(std::span<bfloat16> memory);
     /// A state slot by its number in optimizer().slots(), or by its name, without pending steps
     /// applied. Throws value_error for an unknown name, and for state in blocks.
     any_span state(std::size_t i) const {
@@ -235,9 +243,13 @@ public:
     using dense_parameter::options;
 
     /// @cond
-    // The rest is for gs::update_all, and for the tasks of models.
+    // The rest is for gs::update_all and its kind, and for the tasks of models.
     static void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                            step_options const& options);
+    static ascent_result ascend_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                                    sam_options const& how);
+    static void descend_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                            step_options const& options);
     detail::dense_parameter& core() { return *this; }
     static std::unique_ptr<detail::dense_parameter> owned(any_parameter of) {
         return std::unique_ptr<detail::dense_parameter>(new any_parameter(std::move(of)));
@@ -373,6 +385,12 @@ private:
                                                     std::vector<std::int64_t>& memory);
     std::span<std::int64_t const> ids_of(any_span const& given, char const* call);
 
+    struct given_parameters;
+    static given_parameters take_gradients(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                                           step_options const& options, char const* call);
+    static void step_all(std::span<any_parameter* const> all, given_parameters const& given,
+                         step_options const& options, bool goes_back);
+    void require_no_history() const; // of rows, for an ascent: throws value_error
     static void separate_ids(std::span<any_parameter* const> all);
     std::uint64_t given_id_, seed_ = 0; // given_id_: by the constructor; options_.id can be another one
     std::size_t rows_, width_;
@@ -380,7 +398,7 @@ private:
     detail::norm_limit limit_ = {};
     bool catches_up_ = false;
     bool is_replaced_ = false; // perhaps: the program has a reference to the updater
-    bool is_taken_ = false;    // by update_all
+    bool is_taken_ = false;    // by a call of several
     std::optional<detail::executor_reference> threads_;
     any_updater updater_; // after what steps read, since it begins with that, too
     // The application's memory that it refers to.
@@ -408,6 +426,19 @@ private:
 /// for a duplicate parameter. No parameter has changed then.
 void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                 step_options const& options = {});
+
+/// The first half of a step of sharpness-aware minimization of several parameters, as
+/// gs::model::ascend: by the norm of all gradients together. If one of them is not finite, and its
+/// parameter's options skip such steps, no parameter moves, and the result is not `applied`.
+/// `restore` of a parameter takes it back without a step. Throws the errors of update_all and
+/// any_parameter::ascend. Nothing has changed then.
+ascent_result ascend_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                         sam_options const& how = {});
+/// The second half: restores the values of these parameters, and updates them as update_all. One
+/// whose gradient is skipped is restored, too. Throws the errors of update_all, and sequence_error
+/// for a parameter that has not ascended. Nothing has changed then.
+void descend_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                 step_options const& options = {});
 
 /// @cond
 /// A parameter of a gs::model with this name over your memory. gs::model::add calls it.

@@ -9,8 +9,13 @@ namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // Memory that a call of any_parameter keeps for the next call.
 struct parameter_scratch {
     std::vector<std::int64_t> ids;
-    step_driver driver; // for its own steps, and for calls of update_all whose first parameter it is
+    step_driver driver; // for its own steps, and for calls of several whose first parameter it is
 };
+
+// Calls f with the number of a parameter before its error messages.
+template <class Number, class F> void with_number(Number const& number, F const& f) {
+    with_context([&] { return "parameter " + text(static_cast<std::size_t>(number())) + ": "; }, f);
+}
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
@@ -334,10 +339,14 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, s
     return dense_parameter::update(checked_gradient(gradient.now(), size(), options), options);
 }
 
-GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend(any_span gradient, sam_options const& how) {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::require_no_history() const {
     if (catches_up_)
         detail::fail<value_error>({"ascend"}, {"rows that catch up have pending steps"},
                                   {"\"catch_up\": \"touch_only\""});
+}
+
+GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend(any_span gradient, sam_options const& how) {
+    require_no_history();
     return dense_parameter::ascend(checked_gradient(gradient.now(), size(), {}), how);
 }
 
@@ -475,6 +484,19 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_copy() const {
         buffers.push_back({updater_.slot_name(i), memory_.state(i), 0, memory_.state_bytes(i)});
     detail::check_beside(buffers, detail::extent::of("bfloat16_copy", options_.bfloat16_copy), size(),
                          detail::only_tensor);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::set_bfloat16_copy(std::span<bfloat16> memory) {
+    if (is_ascended_) detail::refuse_ascended("set_bfloat16_copy");
+    if (memory.size() != 0 && !detail::is_aligned(any_span(memory)))
+        detail::refuse_alignment("bfloat16_copy", scalar::bfloat16);
+    auto const before = std::exchange(options_.bfloat16_copy, memory);
+    detail::rollback_guard back([&] { options_.bfloat16_copy = before; });
+    gradient_ = {}; // of a step that has ended: its memory may be this
+    require_copy();
+    if (!average_is_applied()) flush();
+    back.dismiss();
+    write_copy(0, size());
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::write_copy(std::size_t first, std::size_t last) const noexcept {
@@ -719,89 +741,140 @@ GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::numbers_of(
                                           : converted(static_cast<std::uint64_t const*>(given.data));
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* const> all,
-                                                       std::span<any_span const> gradients,
-                                                       step_options const& options) {
-    if (all.size() != gradients.size())
-        detail::fail<size_error>({"update_all"}, {gradients.size(), " gradients for ", all.size(), " parameters"},
-                                 {"one for each parameter"});
-    if (all.empty()) return;
-    std::vector<detail::step_task*> taken, skipped;
-    taken.reserve(all.size());
+// The parameters of a call of several that have their gradients.
+struct any_parameter::given_parameters {
+    std::vector<detail::step_task*> taken = {}, skipped = {};
+    std::optional<std::size_t> nonfinite = {}; // the element for which the first one is skipped
     detail::executor_reference const* threads = nullptr;
-    auto const with_context = [](auto const& number, auto const& f) {
-        detail::with_context([&] { return "parameter " + detail::text(static_cast<std::size_t>(number())) + ": "; }, f);
-    };
     bool have_limits = false;
-    detail::rollback_guard none_taken([&] {
+};
+
+// Checks the gradients of a call of several, and gives them to the parameters.
+GRADSTEP_DEFINE_RUNTIME any_parameter::given_parameters
+any_parameter::take_gradients(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                              step_options const& options, char const* call) {
+    if (all.size() != gradients.size())
+        detail::fail<size_error>({call, "_all"}, {gradients.size(), " gradients for ", all.size(), " parameters"},
+                                 {"one for each parameter"});
+    given_parameters out;
+    out.taken.reserve(all.size());
+    detail::rollback_guard const none_taken([&] {
         for (any_parameter* const one : all) one->is_taken_ = false;
     });
     for (std::size_t k = 0; k < all.size(); ++k) {
         detail::fetch(all, k + 4);
         any_parameter& one = *all[k];
         if (one.is_taken_) detail::fail<value_error>({"parameter ", k}, {"is there twice"}, {"each parameter once"});
-        with_context([&] { return k; },
-                     [&] {
-                         one.is_taken_ = true;
-                         if (k == 0) detail::check(options);
-                         one.take_gradient(gradients[k], options, "update");
-                         have_limits = have_limits || !one.limit_.is_none();
-                         (one.refused_nonfinite() ? skipped : taken).push_back(&one);
-                     });
-        if (one.threads() && (threads == nullptr || one.threads()->concurrency() > threads->concurrency()))
-            threads = &*one.threads();
+        detail::with_number([&] { return k; },
+                            [&] {
+                                one.is_taken_ = true;
+                                if (k == 0) detail::check(options);
+                                one.take_gradient(gradients[k], options, call);
+                                out.have_limits = out.have_limits || !one.limit_.is_none();
+                                auto const nonfinite = one.refused_nonfinite();
+                                if (!out.nonfinite) out.nonfinite = nonfinite;
+                                (nonfinite ? out.skipped : out.taken).push_back(&one);
+                            });
+        if (one.threads() && (out.threads == nullptr || one.threads()->concurrency() > out.threads->concurrency()))
+            out.threads = &*one.threads();
     }
     // A model whose rule is model-wise takes a step as a whole, or not at all.
-    for (std::size_t k = 0; k < skipped.size(); ++k)
-        if (skipped[k]->is_model_wise())
-            std::erase_if(taken, [&](detail::step_task* const one) {
-                bool const is_left_out = one->is_model_wise() && one->hash_of_rule() == skipped[k]->hash_of_rule();
-                if (is_left_out) skipped.push_back(one);
+    for (std::size_t k = 0; k < out.skipped.size(); ++k)
+        if (out.skipped[k]->is_model_wise())
+            std::erase_if(out.taken, [&](detail::step_task* const one) {
+                bool const is_left_out = one->is_model_wise() && one->hash_of_rule() == out.skipped[k]->hash_of_rule();
+                if (is_left_out) out.skipped.push_back(one);
                 return is_left_out;
             });
-    detail::step_driver& driver = (*all[0]->scratch_).driver;
-    if (all.size() > 1) {
-        // Those with a skipped step, too: their gradients can be set to zero.
-        std::vector<detail::step_task*> tasks;
-        std::span<detail::step_task* const> checked = taken;
-        if (!skipped.empty()) {
-            for (any_parameter* const one : all) tasks.push_back(one);
-            checked = tasks;
-        }
-        if (auto const found = driver.find_overlap(checked, options.zero_gradient)) {
-            auto const name = [&](detail::step_driver::task_index const& buffer) {
-                return "parameter " + detail::text(buffer.task) + ": " +
-                       checked[buffer.task]->buffer_name(buffer.number);
-            };
-            detail::fail<buffer_error>({name(found->first)}, {"overlaps ", name(found->second)},
-                                       {"separate memory for each buffer"});
-        }
+    if (all.size() < 2) return out;
+    // Those with a skipped step, too: their gradients can be set to zero.
+    std::vector<detail::step_task*> tasks;
+    std::span<detail::step_task* const> checked = out.taken;
+    if (!out.skipped.empty()) {
+        for (any_parameter* const one : all) tasks.push_back(one);
+        checked = tasks;
     }
+    if (auto const found = (*all[0]->scratch_).driver.find_overlap(checked, options.zero_gradient)) {
+        auto const name = [&](detail::step_driver::task_index const& buffer) {
+            return "parameter " + detail::text(buffer.task) + ": " + checked[buffer.task]->buffer_name(buffer.number);
+        };
+        detail::fail<buffer_error>({name(found->first)}, {"overlaps ", name(found->second)},
+                                   {"separate memory for each buffer"});
+    }
+    return out;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* const> all,
+                                                       std::span<any_span const> gradients,
+                                                       step_options const& options) {
+    step_all(all, take_gradients(all, gradients, options, "update"), options, false);
+}
+
+GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend_all(std::span<any_parameter* const> all,
+                                                                std::span<any_span const> gradients,
+                                                                sam_options const& how) {
+    detail::check(how);
+    given_parameters const given = take_gradients(all, gradients, {}, "ascend");
+    for (std::size_t k = 0; k < all.size(); ++k)
+        detail::with_number([&] { return k; },
+                            [&] {
+                                all[k]->require_no_history();
+                                all[k]->begin_ascent();
+                            });
+    if (!given.skipped.empty()) return {false, 0, given.nonfinite};
+    if (all.empty()) return {};
+    detail::step_driver& driver = (*all[0]->scratch_).driver;
+    double const norm = driver.ascent_norm(given.taken, given.threads, how, "ascend");
+    driver.ascend(given.taken, given.threads, how, how.scale(norm));
+    for (any_parameter* const one : all) one->is_ascended_ = true;
+    return {true, norm, {}};
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::descend_all(std::span<any_parameter* const> all,
+                                                        std::span<any_span const> gradients,
+                                                        step_options const& options) {
+    for (std::size_t k = 0; k < all.size(); ++k)
+        detail::with_number([&] { return k; }, [&] { all[k]->require_ascended(); });
+    for (any_parameter* const one : all) one->is_ascended_ = false; // for the checks of the step
+    detail::rollback_guard const still_ascended([&] {
+        for (any_parameter* const one : all) one->is_ascended_ = one->reads_kept_;
+    });
+    step_all(all, take_gradients(all, gradients, options, "descend"), options, true);
+}
+
+// Takes the step, from the values before the ascent if `goes_back`.
+GRADSTEP_DEFINE_RUNTIME void any_parameter::step_all(std::span<any_parameter* const> all, given_parameters const& given,
+                                                     step_options const& options, bool goes_back) {
+    if (all.empty()) return;
+    auto const& taken = given.taken;
     auto const number_of = [&](std::size_t k) {
         auto const is_taken = [&](any_parameter const* one) { return one == taken[k]; };
         return std::find_if(all.begin(), all.end(), is_taken) - all.begin();
     };
+    detail::step_driver& driver = (*all[0]->scratch_).driver;
     driver.clip_none();
-    if (have_limits)
-        if (auto const found = driver.clip_by_own_limits(taken, threads, options.gradient_scale))
-            with_context([&] { return number_of(found->task); },
-                         [&] { detail::refuse_norm(found->norm, found->of_weights); });
+    if (given.have_limits)
+        if (auto const found = driver.clip_by_own_limits(taken, given.threads, options.gradient_scale))
+            detail::with_number([&] { return number_of(found->task); },
+                                [&] { detail::refuse_norm(found->norm, found->of_weights); });
     separate_ids(all);
     any_updater const* before = nullptr; // its step is often the same
     driver.prepare_by(taken, [&](std::size_t k, double clip) {
         auto& one = static_cast<any_parameter&>(*taken[k]);
-        with_context([&] { return number_of(k); },
-                     [&] {
-                         if (one.catches_up_ || one.has_checks()) one.prepare(options, clip);
-                         else one.next_step(clip == 1 ? options : one.scaled(options, clip), one.own_, before);
-                     });
+        detail::with_number([&] { return number_of(k); },
+                            [&] {
+                                if (one.catches_up_ || one.has_checks()) one.prepare(options, clip);
+                                else one.next_step(clip == 1 ? options : one.scaled(options, clip), one.own_, before);
+                            });
         before = &one.updater_;
     });
-    none_taken.dismiss();
-    for (any_parameter* const one : all) one->is_taken_ = false;
+    if (goes_back) {
+        driver.go_back(taken, given.threads);
+        driver.go_back(given.skipped, given.threads);
+    }
     if (options.zero_gradient)
-        for (detail::step_task const* const one : skipped) one->zero_gradient();
-    driver.run(taken, threads);
+        for (detail::step_task const* const one : given.skipped) one->zero_gradient();
+    driver.run(taken, given.threads);
 }
 
 // The words are a function of seed, step and id. The first one of equal ids keeps its id, and those
@@ -844,6 +917,16 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::separate_ids(std::span<any_parameter
 GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                                         step_options const& options) {
     any_parameter::update_all(all, gradients, options);
+}
+
+GRADSTEP_DEFINE_RUNTIME ascent_result ascend_all(std::span<any_parameter* const> all,
+                                                 std::span<any_span const> gradients, sam_options const& how) {
+    return any_parameter::ascend_all(all, gradients, how);
+}
+
+GRADSTEP_DEFINE_RUNTIME void descend_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                                         step_options const& options) {
+    any_parameter::descend_all(all, gradients, options);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::dense_parameter>

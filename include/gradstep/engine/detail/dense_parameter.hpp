@@ -88,6 +88,7 @@ public:
     }
     void withdraw() override { by().seek(before_); }
 
+    dense_parameter& dense() final { return *this; }
     std::size_t buffers() const final { return 2 + facts().slots + !options_.bfloat16_copy.empty(); }
     GRADSTEP_DEFINE void add_memory(apart_check& to, bool zeroes) final;
     GRADSTEP_DEFINE char const* buffer_name(std::size_t i) const final;

@@ -6,12 +6,17 @@
 #include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
+class dense_parameter;
+
 // A parameter that has its gradient, in a step of several parameters (step_driver): one of a model,
 // or an any_parameter. A driver calls its functions in the order of this list. Chunks are
 // elements [first, last); their bounds are multiples of block_size, except at the end.
 class step_task {
 public:
     virtual ~step_task() = default;
+
+    // The parameter, for the parts of an ascent.
+    virtual dense_parameter& dense() = 0;
 
     // The `buffers()` that the step reads and writes, in this order.
     virtual void add_memory(apart_check& to, bool zeroes) = 0;

@@ -39,6 +39,7 @@ public:
 
     // The functions of step_task.
     std::string label(std::size_t) const override { return name; }
+    dense_parameter& dense() override { return *parameter_; }
     void add_memory(apart_check& to, bool zeroes) override {
         named([&] { parameter_->follow(); });
         parameter_->add_memory(to, zeroes);

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/engine/detail/step_task.hpp>
+#include <gradstep/engine/detail/dense_parameter.hpp>
 #include <gradstep/model/detail/blocks.hpp>
 #include <gradstep/model/detail/norms.hpp>
 
@@ -32,6 +32,17 @@ public:
     double clip(std::size_t i) const { return clips_.empty() ? 1 : clips_[i]; }
     // The norm of all gradients together.
     double norm_of(tasks all, executor_reference const* threads);
+    // Throws the error for a norm of all gradients that is not finite. `call` is the function, and
+    // `use` what scales by the norm.
+    [[noreturn]] void refuse_norm(tasks all, executor_reference const* threads, double norm, char const* call,
+                                  char const* use);
+
+    // An ascent of parameters that have begun theirs: the norm by which it divides, which throws
+    // value_error if it is not finite; `ascend` keeps and moves the weights, or throws and changes
+    // none; and `go_back` restores them.
+    double ascent_norm(tasks all, executor_reference const* threads, sam_options const& how, char const* call);
+    void ascend(tasks all, executor_reference const* threads, sam_options const& how, double scale);
+    void go_back(tasks all, executor_reference const* threads);
 
     // Prepares every task, or none.
     void prepare(tasks all, step_options const& options) {

@@ -47,6 +47,65 @@ GRADSTEP_DEFINE double step_driver::norm_of(tasks all, executor_reference const*
     return norms_.of_all(all, threads);
 }
 
+GRADSTEP_DEFINE void step_driver::refuse_norm(tasks all, executor_reference const* threads, double norm,
+                                              char const* call, char const* use) {
+    auto const found = find_nonfinite(all, threads);
+    if (!found)
+        fail<value_error>({call}, {"the norm of all gradients is ", norm},
+                          {"a finite norm, by which ", use, " scales"});
+    fail<value_error>({call},
+                      {"the norm of all gradients is ", norm, ", since the gradient of ",
+                       all[found->task]->label(found->task), " is not finite at element ", found->number},
+                      {"finite gradients; on_nonfinite = skip leaves such steps out"});
+}
+
+// Calls f(parameter, first, last) for parts that cover all elements, on the threads. Parameters
+// that are not read in chunks come first, on the caller's thread.
+template <class F> void for_each_chunk(step_driver::tasks all, executor_reference const* threads, F const& f) {
+    for (step_task* const task : all)
+        if (!task->reads_in_chunks()) f(task->dense(), std::size_t{0}, task->size());
+    for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        if (all[i]->reads_in_chunks()) f(all[i]->dense(), first, last);
+    });
+}
+
+GRADSTEP_DEFINE double step_driver::ascent_norm(tasks all, executor_reference const* threads, sam_options const& how,
+                                                char const* call) {
+    double norm = 0;
+    if (how.adaptive) {
+        for_each_chunk(all, threads, [&](dense_parameter& x, std::size_t first, std::size_t last) {
+            x.measure_ascent(how, first, last);
+        });
+        norm = root_of_squares([&](double scale) {
+            double sum = 0;
+            for (step_task* const task : all) sum += task->dense().ascent_squares(scale);
+            return sum;
+        });
+    } else {
+        norm = norm_of(all, threads);
+    }
+    if (!std::isfinite(norm)) refuse_norm(all, threads, norm, call, "ascend");
+    return norm;
+}
+
+GRADSTEP_DEFINE void step_driver::ascend(tasks all, executor_reference const* threads, sam_options const& how,
+                                         double scale) {
+    for_each_chunk(all, threads,
+                   [](dense_parameter& x, std::size_t first, std::size_t last) { x.keep_weights(first, last); });
+    rollback_guard back([&] { go_back(all, threads); });
+    for_each_chunk(all, threads, [&](dense_parameter& x, std::size_t first, std::size_t last) {
+        x.move_weights(how, scale, first, last);
+    });
+    back.dismiss();
+    for (step_task* const task : all) task->dense().read_kept_weights(true);
+}
+
+GRADSTEP_DEFINE void step_driver::go_back(tasks all, executor_reference const* threads) {
+    for_each_chunk(all, threads,
+                   [](dense_parameter& x, std::size_t first, std::size_t last) { x.restore_weights(first, last); });
+    for (step_task* const task : all) task->dense().read_kept_weights(false);
+}
+
 GRADSTEP_DEFINE void step_driver::gather_model(tasks all) {
     std::size_t blocks = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {

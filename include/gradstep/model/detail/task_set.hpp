@@ -61,17 +61,12 @@ public:
     }
     // What was prepared.
     void run() { driver_.run(steps_, threads()); }
-    // The norm of the gradients by which an ascent divides. Throws value_error if it is not finite.
-    double ascent_norm(sam_options const& how, char const* call);
-    // Calls f(task, first, last) for parts of the stepped parameters that cover all elements, on
-    // the threads. Tasks that are not read in chunks come first, on the caller's thread.
-    template <class F> void for_each_chunk(F const& f) {
-        for (std::size_t i = 0; i < steps_.size(); ++i)
-            if (!stepped(i).reads_in_chunks()) f(stepped(i), 0, stepped(i).size());
-        for_each_block_of(steps_, threads(), [&](std::size_t i, std::size_t first, std::size_t last) {
-            if (stepped(i).reads_in_chunks()) f(stepped(i), first, last);
-        });
+    // An ascent, as step_driver has it.
+    double ascent_norm(sam_options const& how, char const* call) {
+        return driver_.ascent_norm(steps_, threads(), how, call);
     }
+    void ascend(sam_options const& how, double scale) { driver_.ascend(steps_, threads(), how, scale); }
+    void go_back() { driver_.go_back(steps_, threads()); }
     // Calls f(task) for the parameters that a step updates.
     template <class F> void for_each_stepped(F const& f) const {
         for (std::size_t i = 0; i < steps_.size(); ++i) f(stepped(i));
@@ -90,8 +85,6 @@ private:
     // Gives every parameter its gradient.
     void match(std::span<named_gradient const> gradients, step_options const& options, char const* call);
     std::optional<std::pair<std::string, std::size_t>> find_nonfinite();
-    // Scaling by a norm that is not finite would spoil every weight.
-    [[noreturn]] void refuse_norm(double norm, char const* call, char const* use = "clip_norm");
     void require_apart(bool zeroes);
 
     model_options options_;

@@ -127,7 +127,7 @@ GRADSTEP_DEFINE model_result task_set::look_at(std::span<named_gradient const> g
     }
     if (std::isfinite(options_.clip_norm)) {
         result.norm = std::abs(options.gradient_scale) * driver_.norm_of(steps_, threads());
-        if (!std::isfinite(*result.norm)) refuse_norm(*result.norm, call);
+        if (!std::isfinite(*result.norm)) driver_.refuse_norm(steps_, threads(), *result.norm, call, "clip_norm");
         driver_.clip_all(steps_.size(), clip_scale(*result.norm, options_.clip_norm));
     } else if (has_own_limits_) {
         if (auto const found = driver_.clip_by_own_limits(steps_, threads(), options.gradient_scale))
@@ -159,35 +159,6 @@ GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> task_set::fin
     auto const found = driver_.find_nonfinite(steps_, threads());
     if (!found) return {};
     return std::pair{stepped(found->task).name, found->number};
-}
-
-GRADSTEP_DEFINE double task_set::ascent_norm(sam_options const& how, char const* call) {
-    double norm = 0;
-    if (how.adaptive) {
-        for_each_chunk([&](parameter_task& x, std::size_t first, std::size_t last) {
-            x.parameter().measure_ascent(how, first, last);
-        });
-        norm = root_of_squares([&](double scale) {
-            double sum = 0;
-            for_each_stepped([&](parameter_task& task) { sum += task.parameter().ascent_squares(scale); });
-            return sum;
-        });
-    } else {
-        norm = driver_.norm_of(steps_, threads());
-    }
-    if (!std::isfinite(norm)) refuse_norm(norm, call, "ascend");
-    return norm;
-}
-
-GRADSTEP_DEFINE void task_set::refuse_norm(double norm, char const* call, char const* use) {
-    auto const found = find_nonfinite();
-    if (!found)
-        fail<value_error>({call}, {"the norm of all gradients is ", norm},
-                          {"a finite norm, by which ", use, " scales"});
-    fail<value_error>({call},
-                      {"the norm of all gradients is ", norm, ", since the gradient of ", found->first,
-                       " is not finite at element ", found->second},
-                      {"finite gradients; on_nonfinite = skip leaves such steps out"});
 }
 
 GRADSTEP_DEFINE void task_set::require_apart(bool zeroes) {
