@@ -285,6 +285,15 @@ def checked(
     return found
 
 
+def bfloat16_view(array: Array, what: str, shape: tuple[int, ...]) -> View:
+    """Writable memory of `shape`, or flat, for numbers in bfloat16: of numpy's uint16, or of bfloat16."""
+    if isinstance(array, numpy.ndarray) and array.dtype == numpy.uint16:
+        return checked(array.view(numpy.float16), what, DTYPES["float16"], shape, True)
+    if isinstance(array, numpy.ndarray) and array.dtype != _bfloat16:
+        raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {array.dtype}; expected uint16, or bfloat16 of ml_dtypes")
+    return checked(array, what, DTYPES["bfloat16"], shape, True)
+
+
 def require_shape(found: View, what: str, *allowed: tuple[int, ...]) -> None:
     """Raises if an array with the right number of elements has another shape of two or more dimensions: its elements can be in
     another order, as in a transposed matrix."""

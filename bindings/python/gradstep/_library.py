@@ -212,6 +212,18 @@ class CClock(ctypes.Structure):
     ]
 
 
+class CSamOptions(ctypes.Structure):
+    """gradstep_sam_options."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("adaptive", ctypes.c_int32),
+        ("rho", ctypes.c_double),
+        ("eta", ctypes.c_double),
+        ("epsilon", ctypes.c_double),
+    ]
+
+
 class CLoadOptions(ctypes.Structure):
     """gradstep_load_options."""
 
@@ -362,6 +374,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "parameter_update": (_at, _at, _longs, _at),
     "parameter_update_rows": (_at, _at, _ints, _longs, _at, _longs, _at),
     "parameters_update": (_at, _at, _at, _longs, _at),
+    "parameters_ascend": (_at, _at, _at, _longs, _at, _at),
+    "parameters_descend": (_at, _at, _at, _longs, _at),
+    "parameter_set_bfloat16_copy": (_at, _at, _longs),
     "parameter_values": (_at, _at, _at),
     "parameter_dtype": (_at, _at),
     "parameter_set_values": (_at, _at, _longs),

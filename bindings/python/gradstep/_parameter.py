@@ -26,6 +26,7 @@ from ._library import (
     CKeyCounts,
     CLoadOptions,
     CRow,
+    CSamOptions,
     CSlot,
     CTableInfo,
     FileError,
@@ -96,7 +97,7 @@ class _State(Owner):
         self._average_is_applied = True
 
     def restore(self) -> None:
-        """Brings back the trained values after `apply_average`."""
+        """Brings back the trained values after `apply_average`, bit for bit, or after `ascend` of a parameter, without a step."""
         self._call("restore")
         self._average_is_applied = False
 
@@ -139,7 +140,7 @@ class _Values(_State):
     """The base class of parameters, and of tables whose rows have numbers."""
 
     _kind = "parameter"
-    _members = _State._members | {"shape", "size", "_views"}
+    _members = _State._members | {"shape", "size", "_views", "_copy_in_bfloat16"}
 
     def __init__(self, config: Config, initial: Array | None, shape: Any, dtype: Any) -> None:
         if initial is not None:
@@ -183,6 +184,7 @@ class _Values(_State):
             self._call("set_shape", (ctypes.c_uint64 * len(self.shape))(*self.shape), len(self.shape))
         self._average_is_applied = False
         self._views: weakref.WeakSet[Any] = weakref.WeakSet()  # has an item for each array over the values
+        self._copy_in_bfloat16: Any = None  # the memory of `set_bfloat16_copy`
 
     def _extent(self) -> tuple[int, ...]:
         return self.shape
@@ -241,6 +243,32 @@ class _Values(_State):
         """
         found = _arrays.checked(values, "values", self._element, self.shape)
         self._call("set_values", found.address, found.size)
+
+    def set_bfloat16_copy(self, memory: Array | None) -> None:
+        """Lets each step also write the values, rounded to bfloat16, to your memory, for example for the forward pass.
+
+            copy = numpy.empty(w.shape, ml_dtypes.bfloat16)
+            w.set_bfloat16_copy(copy)
+
+        memory: a writable array of the values' shape, or flat: of bfloat16 (of ml_dtypes, or a tensor of torch), or of numpy's
+            uint16, which gets the bits. The parameter keeps it. None: later steps write no copy.
+
+        The call writes the present values. Then each step writes the values that it changes, and `flush` writes all rows. Call it
+        again after `set_values`, `load_state`, `Model.load`, `apply_average` or `restore`, which do not write the copy. Copies and pickles
+        of the parameter have no such memory. Only for values of float32, without "dgc_momentum". While there is a copy, the rows cannot
+        move (`append`), and `ascend` raises `InvalidError`. If the memory is rejected, nothing changes.
+        """
+        if memory is None:
+            self._call("set_bfloat16_copy", None, 0)
+            self._copy_in_bfloat16 = None
+            return
+        if isinstance(self._owned, LentHandle):
+            raise error(
+                Status.BAD_VALUE, "set_bfloat16_copy: is a parameter of a server; expected a parameter that you made"
+            )
+        found = _arrays.bfloat16_view(memory, "memory", self.shape)
+        self._call("set_bfloat16_copy", found.address, found.size)
+        self._copy_in_bfloat16 = found
 
     def append(self, values: Array) -> None:
         """Adds rows with these values behind the others, while training goes on.
@@ -387,7 +415,7 @@ class Parameter(_Values):
     parameters. They are not thread-safe; different parameters can be used from different threads.
     """
 
-    _members = _Values._members | {"_gradient", "_gradient_at", "_gradient_dtype"}
+    _members = _Values._members | {"_gradient", "_gradient_at", "_gradient_dtype", "_is_ascended"}
 
     def __init__(
         self,
@@ -403,6 +431,7 @@ class Parameter(_Values):
         # of the call, so no step does.
         self._gradient: Any = _nothing
         self._gradient_at, self._gradient_dtype = 0, self._element.numpy
+        self._is_ascended = False
 
     @classmethod
     def _lent(cls, handle: LentHandle, size: int, element: _arrays.Dtype) -> Parameter:
@@ -410,8 +439,9 @@ class Parameter(_Values):
         found = cls.__new__(cls)
         found._take(handle)
         found._element, found.dtype, found.shape, found.size = element, element.name, (size,), size
-        found._average_is_applied, found._views = False, weakref.WeakSet()
+        found._average_is_applied, found._views, found._copy_in_bfloat16 = False, weakref.WeakSet(), None
         found._gradient, found._gradient_at, found._gradient_dtype = _nothing, 0, element.numpy
+        found._is_ascended = False
         return found
 
     @staticmethod
@@ -451,6 +481,46 @@ class Parameter(_Values):
         if status:
             self._fail(status)
 
+    def ascend(
+        self, gradient: Array, rho: float = 0.05, *, adaptive: bool = False, eta: float = 0.01, epsilon: float = 1e-12
+    ) -> float | None:
+        """The first half of a step of sharpness-aware minimization (SAM): moves the values along the gradient.
+
+            w.ascend(gradient_at(w.values()), rho=0.05)
+            w.descend(gradient_at(w.values()))
+
+        w <- w + rho / (norm + epsilon) * g, with the norm of the gradient. `Model.ascend` takes the norm of several gradients
+        together. Returns the norm, or None if the gradient contains NaN or infinity and the configuration has
+        `"on_nonfinite": "skip"`: then nothing changes, and the step is over.
+
+        gradient: as in `update`.
+        rho: the length of the move, >= 0.
+        adaptive: whether to move by ASAM: a^2 g in place of g, and the norm of a g, where a is abs(w) + eta.
+        eta: of ASAM, >= 0.
+        epsilon: >= 0; keeps a gradient of zeros from a division by 0.
+
+        Until `descend` or `restore`, steps, loads and saves raise `SequenceError`. Raises `InvalidError` for a norm that is not
+        finite, "catch_up": "exact" or "replay", and a `set_bfloat16_copy`; nothing has changed then. The guide is
+        docs/how_to/sharpness_aware.md.
+        """
+        found = _arrays.checked(gradient, "gradient", self._element, self.shape)
+        return _ascend([self], [found.address], _sam_options(rho, adaptive, eta, epsilon), self._fail)
+
+    def descend(self, gradient: Array, **options: Unpack[StepOptions]) -> None:
+        """The second half: restores the values before `ascend`, bit for bit, and takes the step.
+
+        gradient: the gradient at the values that `ascend` has left, as in `update`.
+
+        The options are the members of `StepOptions`. If the gradient is rejected, nothing changes, and you can call it again.
+        """
+        found = _arrays.checked(gradient, "gradient", self._element, self.shape, zeroes(options))
+        _step_of_all("descend", [self], [found.address], options_address(options), self._fail)
+        self._is_ascended = False
+
+    def restore(self) -> None:
+        super().restore()
+        self._is_ascended = False
+
     def compress(self, gradient: Array, **options: Unpack[StepOptions]) -> bytes:
         """Adds a gradient to the state and returns the message for all trainers: the first phase of a step of "dgc_momentum".
 
@@ -487,6 +557,42 @@ class Parameter(_Values):
 
 def _nothing() -> None:
     return None
+
+
+def _step_of_all(
+    call: str, owners: Sequence[Parameter], addresses: Sequence[int], options: Any, fail: Callable[[int, Any], None], *results: Any
+) -> None:
+    """Calls gradstep_parameters_CALL for parameters with a gradient each."""
+    number, failure = len(owners), new_error()
+    status = getattr(library, f"gradstep_parameters_{call}")(
+        (ctypes.c_void_p * number)(*[x._handle for x in owners]),
+        (ctypes.c_void_p * number)(*addresses),
+        (ctypes.c_uint64 * number)(*[x.size for x in owners]),
+        number,
+        options,
+        *results,
+        ctypes.byref(failure),
+    )
+    if status:
+        fail(status, failure)
+
+
+def _sam_options(rho: float, adaptive: bool, eta: float, epsilon: float) -> CSamOptions:
+    numbers = [real(number, name) for number, name in ((rho, "rho"), (eta, "eta"), (epsilon, "epsilon"))]
+    return CSamOptions(ctypes.sizeof(CSamOptions), bool(adaptive), *numbers)
+
+
+def _ascend(
+    owners: Sequence[Parameter], addresses: Sequence[int], options: CSamOptions, fail: Callable[[int, Any], None]
+) -> float | None:
+    """The norm of all gradients, or None if the step is skipped."""
+    norm = ctypes.c_double()
+    _step_of_all("ascend", owners, addresses, ctypes.byref(options), fail, ctypes.byref(norm))
+    if math.isnan(norm.value):
+        return None
+    for owner in owners:
+        owner._is_ascended = True
+    return norm.value
 
 
 def _no_row(row: int, first: int, behind: int) -> Exception:
@@ -785,8 +891,8 @@ class Table(_Rows, _Values):
         table.update_bags(ids, offsets, bag_rows)
 
     `update_bags`, `bags`, `averages`, `set_rows`, `grow`, `save`, `load` and `skipped` need the key "table", and raise `InvalidError` without
-    it. A table with this key cannot be in a `Model`, and its `view`, `slots` and `set_numbers` raise `InvalidError`. While
-    averages replace its values, you cannot save or copy it.
+    it. A table with this key cannot be in a `Model`, and its `view`, `slots`, `set_numbers` and `set_bfloat16_copy` raise
+    `InvalidError`. While averages replace its values, you cannot save or copy it.
 
     With "concurrent": true, any number of threads can call `update`, `update_bags`, `bags`, `row` and `rows` of a table at once.
     The other methods wait until no call runs. Other tables are not thread-safe.
@@ -815,7 +921,7 @@ class Table(_Rows, _Values):
 
     def _begin(self) -> None:
         super()._begin()
-        self._views = weakref.WeakSet()
+        self._views, self._copy_in_bfloat16 = weakref.WeakSet(), None
         self.shape = (0, self.width)
         self._follow_rows(0)
 
@@ -1394,7 +1500,15 @@ class Model(Mapping[str, "Parameter | Table"]):
         The options are the members of `StepOptions`. The call uses the threads of the parameter with the most threads. All
         gradients are checked before anything is written. Update tables by their own `update`.
         """
-        owners, addresses, kept, writable = [], [], [], zeroes(options)
+        owners, addresses, kept = self._with_gradients(gradients, zeroes(options))
+        _step_of_all("update", owners, addresses, options_address(options), self._fail)
+        del kept
+
+    def _with_gradients(
+        self, gradients: Mapping[str, Array], writable: bool
+    ) -> tuple[list[Parameter], list[int], list[_arrays.View]]:
+        """The parameters of these names, the addresses of their gradients, and what keeps this memory."""
+        owners, addresses, kept = [], [], []
         for name, gradient in gradients.items():
             parameter = self._parameters.get(name)
             if type(parameter) is not Parameter:
@@ -1413,18 +1527,57 @@ class Model(Mapping[str, "Parameter | Table"]):
                 addresses.append(found.address)
                 kept.append(found)
             owners.append(parameter)
-        number, failure = len(owners), new_error()
-        status = library.gradstep_parameters_update(
-            (ctypes.c_void_p * number)(*[x._handle for x in owners]),
-            (ctypes.c_void_p * number)(*addresses),
-            (ctypes.c_uint64 * number)(*[x.size for x in owners]),
-            number,
-            options_address(options),
-            ctypes.byref(failure),
-        )
-        if status:
-            self._refuse_released()
-            check(status, failure)
+        return owners, addresses, kept
+
+    def _fail(self, status: int, failure: Any) -> None:
+        self._refuse_released()
+        check(status, failure)
+
+    def ascend(
+        self,
+        gradients: Mapping[str, Array],
+        rho: float = 0.05,
+        *,
+        adaptive: bool = False,
+        eta: float = 0.01,
+        epsilon: float = 1e-12,
+    ) -> float | None:
+        """The first half of a step of sharpness-aware minimization of the parameters in `gradients`, as `Parameter.ascend`.
+
+            net.ascend(gradients_of(net), rho=0.05)
+            net.descend(gradients_of(net))
+
+        gradients: a gradient for each name, as in `update`.
+
+        Returns the norm of all gradients together, or None if a gradient contains NaN or infinity and its parameter skips such steps: then no parameter has
+        moved. All gradients are checked before a parameter moves.
+        """
+        owners, addresses, kept = self._with_gradients(gradients, False)
+        norm = _ascend(owners, addresses, _sam_options(rho, adaptive, eta, epsilon), self._fail)
+        del kept
+        return norm
+
+    def descend(self, gradients: Mapping[str, Array], **options: Unpack[StepOptions]) -> None:
+        """The second half: restores the values before `ascend`, bit for bit, and takes a step of every parameter in `gradients`.
+
+        gradients: a gradient for each name, at the values that `ascend` has left.
+
+        The options are the members of `StepOptions`. A parameter whose gradient is skipped is restored without a step. If a gradient
+        is rejected, nothing changes, and you can call it again.
+        """
+        owners, addresses, kept = self._with_gradients(gradients, zeroes(options))
+        _step_of_all("descend", owners, addresses, options_address(options), self._fail)
+        del kept
+        for owner in owners:
+            owner._is_ascended = False
+
+    def restore(self) -> None:
+        """Restores every parameter that has ascended, bit for bit, without a step."""
+        ascended = [x for x in self._parameters.values() if isinstance(x, Parameter) and x._is_ascended]
+        if not ascended:
+            raise error(Status.BAD_SEQUENCE, "restore: the weights have not been moved; expected ascend() first")
+        for parameter in dict.fromkeys(ascended):
+            parameter.restore()
 
     def _no_parameter(self, name: str) -> Exception:
         if name in self._parameters:

@@ -758,6 +758,125 @@ class Training(unittest.TestCase):
         p.restore()
         self.assertEqual(p.values()[0], -2)
 
+    def test_sharpness_aware_steps_are_their_formula(self):
+        """Numbers that float holds: w + rho g / |g| with the norm of all gradients, and the step from the values before."""
+        def made():
+            return gradstep.Model({
+                "a": gradstep.Parameter(config("momentum", 0.5), numpy.array([1.0, -2.0], numpy.float32)),
+                "b": gradstep.Parameter(config("momentum", 0.5), numpy.array([0.5])),
+            })
+
+        first = {"a": numpy.array([2.0, 0.0], numpy.float32), "b": numpy.array([1.5])}  # of the norm 2.5
+        second = {"a": numpy.array([1.0, 1.0], numpy.float32), "b": numpy.array([-1.0])}
+        net, plain = made(), made()
+        self.assertEqual(net.ascend(first, rho=5.0, epsilon=0.0), 2.5)
+        numpy.testing.assert_array_equal(net["a"].values(), [5, -2])
+        numpy.testing.assert_array_equal(net["b"].view(), [3.5])
+        for call in (
+            lambda: net.update(first), lambda: net.ascend(first), net["a"].save_state, lambda: pickle.dumps(net),
+            lambda: net["a"].set_bfloat16_copy(numpy.zeros(2, numpy.uint16)),
+        ):
+            self.assertRaisesRegex(gradstep.SequenceError, r"descend\(\)", call)
+        with self.assertRaises(gradstep.InvalidError):
+            net.descend({"a": second["a"], "b": numpy.zeros(2)})
+        net.descend(second, samples=3)
+        plain.update(second, samples=3)
+        for name in net:
+            numpy.testing.assert_array_equal(net[name].values(), plain[name].values())
+            self.assertEqual(net[name].clock, gradstep.Clock(1, 3, 0))
+        self.assertRaisesRegex(gradstep.SequenceError, r"expected ascend\(\)", net.descend, second)
+
+        # One parameter alone, by ASAM: 3 (1 + |w|)^2 over the norm of (1 + |w|) 3.
+        one = gradstep.Parameter(config("sgd", 1.0), numpy.array([1.0]))
+        self.assertEqual(one.ascend(numpy.array([3.0]), 0.5, adaptive=True, eta=1.0, epsilon=0.0), 6.0)
+        self.assertEqual(one.values()[0], 2.0)
+        one.descend(numpy.array([0.25]))
+        self.assertEqual(one.values()[0], 0.75)
+        self.assertRaisesRegex(gradstep.InvalidError, "rho", one.ascend, numpy.array([3.0]), -1.0)
+        self.assertRaisesRegex(gradstep.InvalidError, "finite", one.ascend, numpy.array([math.inf]))
+        self.assertRaises(gradstep.DtypeError, one.ascend, numpy.array([3], numpy.float32))
+
+    def test_sharpness_aware_steps_that_end_without_a_step(self):
+        g = {"a": numpy.ones(2, numpy.float32), "b": numpy.ones(3, numpy.float32)}
+        skipping = config("sgd", 1.0, on_nonfinite="skip")
+        net = gradstep.Model({"a": gradstep.Parameter(skipping, shape=2), "b": gradstep.Parameter(skipping, shape=3)})
+        self.assertRaisesRegex(gradstep.SequenceError, "restore: the weights have not been moved", net.restore)
+        self.assertIsNone(net.ascend({**g, "b": numpy.full(3, numpy.nan, numpy.float32)}))
+        net.ascend(g)
+        net["a"].restore()
+        self.assertFalse(net["a"].values().any())
+        self.assertTrue(net["b"].values().any())
+        net.restore()
+        self.assertFalse(net["b"].values().any())
+        self.assertEqual((net["a"].clock.step, net["b"].clock.step), (0, 0))
+        net.ascend({"a": g["a"]})
+        net.update({"b": g["b"]})
+        net.restore()
+        net.ascend(g)
+        net.descend({**g, "b": numpy.full(3, numpy.nan, numpy.float32)})
+        self.assertEqual((net["a"].values()[0], net["b"].values()[0]), (-1, -1))
+        self.assertRaises(gradstep.SequenceError, net.restore)
+
+    def test_a_copy_in_bfloat16_is_written_by_each_step(self):
+        """Rounded to nearest, ties to even."""
+        def rounded(values):
+            bits = numpy.ascontiguousarray(values).view(numpy.uint32)
+            return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(numpy.uint16)
+
+        initial = numpy.random.default_rng(2).normal(size=(6, 5)).astype(numpy.float32)
+        g = numpy.random.default_rng(3).normal(size=(6, 5)).astype(numpy.float32)
+        for kind in (gradstep.Parameter, gradstep.Table):
+            w = kind(config("adam", 0.1), initial)
+            bits = numpy.zeros((6, 5), numpy.uint16)
+            w.set_bfloat16_copy(bits)
+            numpy.testing.assert_array_equal(bits, rounded(initial))
+            if isinstance(w, gradstep.Table):
+                w.update([4, 1], g[:2])
+            else:
+                w.update(g)
+                self.assertRaisesRegex(gradstep.InvalidError, "bfloat16_copy is set", w.ascend, g)
+            numpy.testing.assert_array_equal(bits, rounded(w.values()))
+            self.assertRaisesRegex(gradstep.InvalidError, "bfloat16_copy", w.append, g[:1])
+            copied = copy.copy(w)
+            w.set_values(initial)
+            self.assertFalse(numpy.array_equal(bits, rounded(initial)))
+            w.set_bfloat16_copy(bits)
+            numpy.testing.assert_array_equal(bits, rounded(initial))
+            w.set_bfloat16_copy(None)
+            w.append(g[:1])
+            copied.append(g[:1])  # has no memory to write to
+            numpy.testing.assert_array_equal(bits, rounded(initial))
+        if ml_dtypes:
+            w, halves = gradstep.Parameter(config("adam", 0.1), initial), numpy.zeros(30, ml_dtypes.bfloat16)
+            w.set_bfloat16_copy(halves)
+            w.update(g)
+            numpy.testing.assert_array_equal(halves.reshape(6, 5), w.values().astype(ml_dtypes.bfloat16))
+
+        # The parameter keeps the memory.
+        w, memory = gradstep.Parameter(config("sgd", 1.0), initial), numpy.zeros(30, numpy.uint16)
+        kept = weakref.ref(memory)
+        w.set_bfloat16_copy(memory)
+        del memory
+        gc.collect()
+        w.update(g)
+        numpy.testing.assert_array_equal(kept().reshape(6, 5), rounded(w.values()))
+        read_only = numpy.zeros((6, 5), numpy.uint16)
+        read_only.flags.writeable = False
+        for kind, sentence, given in (
+            (gradstep.DtypeError, "memory: is of float32; expected uint16, or bfloat16 of ml_dtypes", numpy.zeros_like(initial)),
+            (gradstep.InvalidError, "memory: has 29 elements; expected 30", numpy.zeros(29, numpy.uint16)),
+            (gradstep.InvalidError, "memory: has the shape", numpy.zeros((5, 6), numpy.uint16)),
+            (gradstep.InvalidError, "memory: is read-only", read_only),
+            (gradstep.InvalidError, "memory: its elements do not lie", numpy.zeros((6, 10), numpy.uint16)[:, ::2]),
+        ):
+            self.assertRaisesRegex(kind, sentence, w.set_bfloat16_copy, given)
+        w.update(g)
+        numpy.testing.assert_array_equal(kept().reshape(6, 5), rounded(w.values()))
+        double = gradstep.Parameter(config("sgd", 1.0), shape=2, dtype="float64")
+        self.assertRaisesRegex(gradstep.InvalidError, "not kept in float", double.set_bfloat16_copy, numpy.zeros(2, numpy.uint16))
+        of_key = of_text("sgd", 1.0, (2, 3))
+        self.assertRaisesRegex(gradstep.InvalidError, 'the key "table"', of_key.set_bfloat16_copy, numpy.zeros(6, numpy.uint16))
+
     def test_a_rule_that_needs_a_matrix_takes_the_shape_of_the_array(self):
         g = numpy.arange(24, dtype=numpy.float32).reshape(4, 6) % 5
         matrix = gradstep.Parameter(config("muon", 0.5), numpy.ones((4, 6), numpy.float32))
