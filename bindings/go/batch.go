@@ -75,6 +75,34 @@ func baseOf(p AnyParameter) *parameter {
 // the most threads. All parameters are checked before any is written. Parameters that draw random numbers get different ids, which
 // they keep.
 func (b *batch) Update(options ...Option) error {
+	return b.call("Update", func(n C.uint64_t) C.gradstep_status {
+		return C.gradstep_parameters_update(b.handles, b.gradients, b.counts, n, put(options, &b.options), &b.said)
+	})
+}
+
+// Ascend moves the values of every parameter along the gradient in its Gradient(): the first half of a step of sharpness-aware
+// minimization, as [Parameter.Ascend], by the norm of all gradients together. The norm is NaN if a gradient is not finite and its
+// parameter skips such steps: then no parameter has moved.
+func (b *batch) Ascend(how SAM) (norm float64, err error) {
+	var found C.double
+	options := how.toC()
+	err = b.call("Ascend", func(n C.uint64_t) C.gradstep_status {
+		return C.gradstep_parameters_ascend(b.handles, b.gradients, b.counts, n, &options, &found, &b.said)
+	})
+	return float64(found), err
+}
+
+// Descend brings back the values before Ascend, bit for bit, and takes one step of every parameter with the gradient in its
+// Gradient(): the second half. A parameter whose gradient is skipped gets its values back, too. Restore of a parameter brings
+// its values back without a step.
+func (b *batch) Descend(options ...Option) error {
+	return b.call("Descend", func(n C.uint64_t) C.gradstep_status {
+		return C.gradstep_parameters_descend(b.handles, b.gradients, b.counts, n, put(options, &b.options), &b.said)
+	})
+}
+
+// call runs f, which calls C with the arrays of the batch and the number of its parameters.
+func (b *batch) call(name string, f func(n C.uint64_t) C.gradstep_status) error {
 	if b == nil {
 		return notMade("batch", "NewBatch")
 	}
@@ -87,13 +115,11 @@ func (b *batch) Update(options ...Option) error {
 			return err
 		}
 		if !p.allocateGradient() { // Append released it
-			return &Error{Code: OutOfMemory, Message: "Update: there is no memory for a gradient"}
+			return &Error{Code: OutOfMemory, Message: name + ": there is no memory for a gradient"}
 		}
 		gradients[i], counts[i] = p.gradient, C.uint64_t(p.Len())
 	}
-	status := C.gradstep_parameters_update(b.handles, b.gradients, b.counts, C.uint64_t(len(b.parameters)),
-		put(options, &b.options), &b.said)
-	err := errorOf(status, &b.said)
+	err := errorOf(f(C.uint64_t(len(b.parameters))), &b.said)
 	runtime.KeepAlive(b)
 	return err
 }

@@ -71,6 +71,54 @@ func ExampleBatch() {
 	// Output: 1 32 0 0
 }
 
+func ExampleBatch_Ascend() {
+	const sgd = `{"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.5}}`
+	w, err := gradstep.NewParameter(sgd, []float32{4, 0.25})
+	if err != nil {
+		log.Fatal(err)
+	}
+	batch, err := gradstep.NewBatch(w)
+	if err != nil {
+		log.Fatal(err)
+	}
+	backward := func() { copy(w.Gradient(), []float32{3, -4}) }
+	// [sharpness_aware]
+	how := gradstep.DefaultSAM()
+	how.Rho = 0.1
+	backward() // writes the gradients
+	norm, err := batch.Ascend(how)
+	if err != nil {
+		log.Fatal(err)
+	}
+	backward() // at the values that Ascend has left
+	if err := batch.Descend(); err != nil {
+		log.Fatal(err)
+	}
+	// [sharpness_aware]
+	w.Read(func(values []float32) { fmt.Println(norm, values) })
+	// Output: 5 [2.5 2.25]
+}
+
+func ExampleParameter_bFloat16Copy() {
+	const sgd = `{"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}}`
+	weights, err := gradstep.NewParameter(sgd, []float32{1, 0.5})
+	if err != nil {
+		log.Fatal(err)
+	}
+	gradient := []float32{2, 0}
+	// [bfloat16 copy]
+	halves, err := weights.BFloat16Copy() // of the present values
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := weights.Update(gradient); err != nil { // also writes halves
+		log.Fatal(err)
+	}
+	// [bfloat16 copy]
+	fmt.Printf("%04x\n", halves)
+	// Output: [bf80 3f00]
+}
+
 func ExampleUpdater() {
 	const config = `{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.25}}`
 	// [updater]

@@ -288,6 +288,26 @@ func Loss(value float64) Option { return Option{what: loss, value: value} }
 // ZeroGradient sets every gradient to zero after the step has read it.
 func ZeroGradient() Option { return Option{what: zeroGradient} }
 
+// SAM describes the move of [Parameter.Ascend], the first half of a step of sharpness-aware minimization. Begin with [DefaultSAM].
+type SAM struct {
+	Rho      float64 // the length of the move; finite and >= 0
+	Adaptive bool    // ASAM: a^2 g in place of the gradient g, and the norm of a g, where a is abs(w) + Eta
+	Eta      float64 // of ASAM; finite and >= 0
+	Epsilon  float64 // keeps a gradient of zeros from a division by 0; finite and >= 0
+}
+
+// DefaultSAM returns the usual numbers: Rho 0.05, Eta 0.01, Epsilon 1e-12, not Adaptive.
+func DefaultSAM() SAM { return SAM{Rho: 0.05, Eta: 0.01, Epsilon: 1e-12} }
+
+func (how SAM) toC() C.gradstep_sam_options {
+	out := C.gradstep_sam_options{struct_size: C.sizeof_gradstep_sam_options, rho: C.double(how.Rho), eta: C.double(how.Eta),
+		epsilon: C.double(how.Epsilon)}
+	if how.Adaptive {
+		out.adaptive = 1
+	}
+	return out
+}
+
 // put writes options to `to` and returns it. Without options it returns nil.
 func put(options []Option, to *C.gradstep_step_options) *C.gradstep_step_options {
 	if len(options) == 0 {

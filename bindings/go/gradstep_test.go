@@ -486,6 +486,122 @@ func TestBatchIsEveryUpdate(t *testing.T) {
 	}
 }
 
+// The values move by Rho along the gradients of norm 2.5, and the step begins at the values before.
+func TestSharpnessAwareSteps(t *testing.T) {
+	const momentum = `{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.5}, "on_nonfinite": "skip"}`
+	wide := must[*Parameter[float32]](t)(NewParameter(momentum, []float32{1, -2}))
+	deep := must[*Parameter[float64]](t)(NewParameter(momentum, []float64{0.5}))
+	batch := must[*Batch](t)(NewBatch(wide, deep))
+	copy(wide.Gradient(), []float32{2, 0})
+	deep.Gradient()[0] = 1.5
+	how := DefaultSAM()
+	how.Rho, how.Epsilon = 5, 0
+	if norm := must[float64](t)(batch.Ascend(how)); norm != 2.5 {
+		t.Fatal(norm)
+	}
+	at := func(w []float32, d float64) {
+		t.Helper()
+		a, b := must[[]float32](t)(wide.Values()), must[[]float64](t)(deep.Values())
+		if !reflect.DeepEqual(a, w) || b[0] != d {
+			t.Fatal(a, b)
+		}
+	}
+	at([]float32{5, -2}, 3.5)
+	_, err := batch.Ascend(how)
+	wants(t, err, BadSequence)
+	wants(t, batch.Update(), BadSequence)
+	_, err = wide.MarshalBinary()
+	wants(t, err, BadSequence)
+	_, err = wide.BFloat16Copy()
+	wants(t, err, BadSequence)
+	copy(wide.Gradient(), []float32{1, 1})
+	deep.Gradient()[0] = -1
+	wants(t, batch.Descend(RateScale(-1)), BadValue)
+	check(t, batch.Descend(ZeroGradient(), Samples(3)))
+	at([]float32{0.5, -2.5}, 1)
+	if now := must[Clock](t)(wide.Clock()); now.Step != 1 || now.Samples != 3 || wide.Gradient()[0] != 0 {
+		t.Fatal(now, wide.Gradient())
+	}
+	wants(t, batch.Descend(), BadSequence, "ascend() first")
+
+	// One parameter alone, by ASAM: a = 1 + |w|.
+	how = SAM{Rho: 0.5, Adaptive: true, Eta: 1}
+	one := must[*Parameter[float64]](t)(NewParameter(`{"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}}`, []float64{1}))
+	if norm := must[float64](t)(one.Ascend([]float64{3}, how)); norm != 6 || must[[]float64](t)(one.Values())[0] != 2 {
+		t.Fatal(norm, one)
+	}
+	wants(t, one.Descend(nil), BadSize)
+	check(t, one.Descend([]float64{0.25}))
+	must[float64](t)(one.Ascend([]float64{3}, how))
+	check(t, one.Restore())
+	if got := must[[]float64](t)(one.Values())[0]; got != 0.75 {
+		t.Fatal(got)
+	}
+	how.Rho = -1
+	_, err = one.Ascend([]float64{3}, how)
+	wants(t, err, BadValue, "rho")
+
+	// A gradient that its parameter skips ends the step of all.
+	deep.Gradient()[0] = math.NaN()
+	if norm := must[float64](t)(batch.Ascend(DefaultSAM())); !math.IsNaN(norm) {
+		t.Fatal(norm)
+	}
+	at([]float32{0.5, -2.5}, 1)
+	_, err = (*Batch)(&Batch{}).Ascend(how)
+	wants(t, err, BadHandle)
+}
+
+func TestCopyInBFloat16(t *testing.T) {
+	initial := values(30, math.Sin)
+	bits := func(p *Parameter[float32]) []BFloat16 { // rounded to nearest, ties to even
+		var out []BFloat16
+		for _, value := range must[[]float32](t)(p.Values()) {
+			whole := math.Float32bits(value)
+			out = append(out, BFloat16((whole+0x7fff+whole>>16&1)>>16))
+		}
+		return out
+	}
+	p := must[*Parameter[float32]](t)(NewRows(adam, 6, 5, initial))
+	halves := must[[]BFloat16](t)(p.BFloat16Copy())
+	same := func() {
+		t.Helper()
+		if !reflect.DeepEqual(halves, bits(p)) {
+			t.Fatal(halves, bits(p))
+		}
+	}
+	same()
+	check(t, p.Update(values(30, math.Cos)))
+	same()
+	check(t, p.UpdateRows([]int64{4}, initial[:5]))
+	same()
+	check(t, p.SetValues(initial))
+	if again := must[[]BFloat16](t)(p.BFloat16Copy()); &again[0] != &halves[0] {
+		t.Fatal("there are two copies")
+	}
+	same()
+	wants(t, p.Append(initial[:5]), BadValue, "bfloat16_copy")
+	_, err := p.Ascend(initial, DefaultSAM())
+	wants(t, err, BadValue, "bfloat16_copy")
+	check(t, p.EndBFloat16Copy())
+	check(t, p.Append(initial[:5]))
+	halves = must[[]BFloat16](t)(p.BFloat16Copy())
+	same()
+	check(t, p.Close())
+	_, err = p.BFloat16Copy()
+	wants(t, err, BadHandle)
+	double := must[*Parameter[float64]](t)(NewParameter(adam, []float64{1}))
+	_, err = double.BFloat16Copy()
+	wants(t, err, BadValue, "not kept in float")
+	empty := must[*Parameter[float32]](t)(NewRows[float32](adam, 0, 5, nil))
+	if halves := must[[]BFloat16](t)(empty.BFloat16Copy()); len(halves) != 0 {
+		t.Fatal(halves)
+	}
+	check(t, empty.Append(initial[:5]))
+	if halves := must[[]BFloat16](t)(empty.BFloat16Copy()); !reflect.DeepEqual(halves, bits(empty)) {
+		t.Fatal(halves)
+	}
+}
+
 func TestUpdaterIsAParameter(t *testing.T) {
 	const n = 100
 	w := values(n, math.Sin)

@@ -18,6 +18,18 @@ static gradstep_status update(uintptr_t parameter, const uint8_t* gradient, uint
                               const gradstep_step_options* options, gradstep_error* error) {
     return gradstep_parameter_update((gradstep_parameter*)parameter, gradient, count, options, error);
 }
+static gradstep_status ascend(uintptr_t parameter, const uint8_t* gradient, uint64_t count, const gradstep_sam_options* how,
+                              double* norm, gradstep_error* error) {
+    gradstep_parameter* const one = (gradstep_parameter*)parameter;
+    const void* const at = gradient;
+    return gradstep_parameters_ascend(&one, &at, &count, 1, how, norm, error);
+}
+static gradstep_status descend(uintptr_t parameter, const uint8_t* gradient, uint64_t count,
+                               const gradstep_step_options* options, gradstep_error* error) {
+    gradstep_parameter* const one = (gradstep_parameter*)parameter;
+    const void* const at = gradient;
+    return gradstep_parameters_descend(&one, &at, &count, 1, options, error);
+}
 static gradstep_status update_rows(uintptr_t parameter, const int64_t* ids, uint64_t id_count, const uint8_t* gradients,
                                    uint64_t count, const gradstep_step_options* options, gradstep_error* error) {
     return gradstep_parameter_update_rows((gradstep_parameter*)parameter, ids, GRADSTEP_INT64, id_count, gradients, count, options, error);
@@ -72,9 +84,10 @@ type parameter struct {
 	hasRows     bool // else rows is 1, and width the number of elements
 	bytes       int  // the size of an element
 	gradient    unsafe.Pointer
-	config      string  // the string that the constructor got
-	reads       int     // calls of Read that have not returned
-	owner       *server // a parameter of a server; nil: its own
+	copy        unsafe.Pointer // of BFloat16Copy
+	config      string         // the string that the constructor got
+	reads       int            // calls of Read that have not returned
+	owner       *server        // a parameter of a server; nil: its own
 	said        C.gradstep_error
 	options     C.gradstep_step_options
 }
@@ -208,7 +221,8 @@ func (p *parameter) Close() error {
 		C.gradstep_parameter_release(p.c)
 	}
 	C.free(p.gradient)
-	p.c, p.gradient = nil, nil
+	C.free(p.copy)
+	p.c, p.gradient, p.copy = nil, nil, nil
 	runtime.KeepAlive(p)
 	return nil
 }
@@ -271,6 +285,72 @@ func (p *Parameter[T]) Update(gradient []T, options ...Option) error {
 	err := errorOf(status, &shared.said)
 	runtime.KeepAlive(shared)
 	return err
+}
+
+// Ascend moves the values along the gradient: the first half of a step of sharpness-aware minimization. It returns the norm of the
+// gradient. Compute the second gradient at the values that it left, for Descend; Restore gives up the step. Until then, other
+// steps, loads and saves return an error of code BadSequence. If the gradient contains NaN or infinity and on_nonfinite is
+// "skip", the norm is NaN, nothing has moved, and the step is over. [Batch.Ascend] takes the norm of several gradients together.
+// The guide is docs/how_to/sharpness_aware.md.
+func (p *Parameter[T]) Ascend(gradient []T, how SAM) (norm float64, err error) {
+	var found C.double
+	count, options := C.uint64_t(len(gradient)), how.toC()
+	err = p.call(func() C.gradstep_status {
+		return C.ascend(p.handle(), bytesAt(gradient), count, &options, &found, &p.said)
+	})
+	return float64(found), err
+}
+
+// Descend brings back the values before Ascend, bit for bit, and takes the step: the second half. If the gradient is rejected,
+// nothing changes, and you can call it again.
+func (p *Parameter[T]) Descend(gradient []T, options ...Option) error {
+	count := C.uint64_t(len(gradient))
+	return p.call(func() C.gradstep_status {
+		return C.descend(p.handle(), bytesAt(gradient), count, put(options, &p.options), &p.said)
+	})
+}
+
+// BFloat16Copy returns memory to which every step also writes the values, rounded to bfloat16, in the same pass: for example for the
+// forward pass. The first call begins with it, and every call writes the present values. Call it again after SetValues, a load,
+// ApplyAverage or Restore, which do not write the copy. It is memory of the library, valid until EndBFloat16Copy or Close, or
+// until the parameter is garbage, so keep the parameter while you use the slice. While there is a copy, the rows cannot move
+// (Append), and there is no Ascend. For other elements than float32, "dgc_momentum", and a parameter of a server, the code of the
+// error is BadValue.
+func (p *parameter) BFloat16Copy() ([]BFloat16, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if p.owner != nil {
+		return nil, &Error{Code: BadValue, Message: "BFloat16Copy: is a parameter of a server; expected a parameter that you made"}
+	}
+	memory := p.copy
+	if memory == nil {
+		if memory = C.gradient_memory(C.size_t(2 * p.Len())); memory == nil {
+			return nil, &Error{Code: OutOfMemory, Message: "BFloat16Copy: there is no memory for the copy"}
+		}
+	}
+	if err := p.call(func() C.gradstep_status {
+		return C.gradstep_parameter_set_bfloat16_copy(p.c, (*C.uint16_t)(memory), C.uint64_t(p.Len()), &p.said)
+	}); err != nil {
+		if p.copy == nil {
+			C.free(memory)
+		}
+		return nil, err
+	}
+	p.copy = memory
+	return unsafe.Slice((*BFloat16)(memory), p.Len()), nil
+}
+
+// EndBFloat16Copy ends the copy, and frees its memory.
+func (p *parameter) EndBFloat16Copy() error {
+	if err := p.call(func() C.gradstep_status {
+		return C.gradstep_parameter_set_bfloat16_copy(p.c, nil, 0, &p.said)
+	}); err != nil {
+		return err
+	}
+	C.free(p.copy)
+	p.copy = nil
+	return nil
 }
 
 // UpdateRows takes one step of the rows in ids. The slice gradients contains len(ids) * Width() elements, row by row. The
@@ -442,7 +522,8 @@ func (p *parameter) changeRows(name string, kept int, f func() C.gradstep_status
 		p.rows = kept
 	}
 	C.free(p.gradient)
-	p.gradient = nil
+	C.free(p.copy) // of 0 elements: with others, the rows cannot change
+	p.gradient, p.copy = nil, nil
 	return nil
 }
 
@@ -562,7 +643,7 @@ func (p *parameter) ApplyAverage() error {
 	return p.call(func() C.gradstep_status { return C.gradstep_parameter_apply_average(p.c, &p.said) })
 }
 
-// Restore brings back the trained values after ApplyAverage.
+// Restore brings back the trained values, bit for bit, after ApplyAverage, or after Ascend without a step.
 func (p *parameter) Restore() error {
 	return p.call(func() C.gradstep_status { return C.gradstep_parameter_restore(p.c, &p.said) })
 }
