@@ -2,7 +2,7 @@ use crate::element::{name_of_dtype, name_of_element, slice};
 use crate::error::{call, made};
 use crate::ownership::{Borrowed, Owned, Ownership};
 use crate::text::{read_state, read_text, with_numbers};
-use crate::{sys, Clock, Code, Element, Error, Executor, RowId, StepOptions, Values};
+use crate::{sys, BFloat16, Clock, Code, Element, Error, Executor, RowId, SamOptions, StepOptions, Values};
 use std::ffi::CStr;
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,8 +20,9 @@ pub struct Parameter<T: Element, O: Ownership = Owned> {
     c: Handle,
     width: usize,
     rows: usize,
-    has_rows: bool,             // else rows is 1, and width the number of elements
-    executor: Option<Executor>, // kept alive, because the library calls it
+    has_rows: bool,                       // else rows is 1, and width the number of elements
+    executor: Option<Executor>,           // kept alive, because the library calls it
+    bfloat16_copy: Option<Vec<BFloat16>>, // which the library writes; dropped after the handle
     of: PhantomData<(T, O)>,
 }
 
@@ -146,6 +147,7 @@ impl<T: Element> Parameter<T> {
             width,
             has_rows: rows != 1,
             executor: None,
+            bfloat16_copy: None,
             of: PhantomData,
         })
     }
@@ -219,8 +221,59 @@ impl<T: Element> Parameter<T> {
             rows: self.rows,
             has_rows: self.has_rows,
             executor: None,
+            bfloat16_copy: None,
             of: PhantomData,
         }
+    }
+}
+
+impl Parameter<f32> {
+    /// Begins to keep a copy of the values in bfloat16, for example for the forward pass. Every step writes it in the same pass.
+    ///
+    /// The parameter owns the memory, and `bfloat16_copy` reads it. The call writes the present values. Call it again after
+    /// `set_values`, a load, `apply_average` or `restore`, which do not write the copy. While there is a copy, the rows cannot
+    /// move (`append`, `keep`, `permute`), and there is no `ascend`. With "dgc_momentum", or between `ascend` and `descend`, it
+    /// returns an error, and nothing changes.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gradstep::Error> {
+    /// # let config = r#"{"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}}"#;
+    /// let mut weights = gradstep::Parameter::new(config, &[1.0f32, 0.5])?;
+    /// weights.keep_bfloat16_copy()?;
+    /// weights.update(&[2.0, 0.0], &Default::default())?;
+    /// assert_eq!(weights.bfloat16_copy()?, [gradstep::BFloat16(0xbf80), gradstep::BFloat16(0x3f00)]); // -1 and 0.5
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keep_bfloat16_copy(&mut self) -> Result<(), Error> {
+        let (c, n) = (self.c.as_ptr(), self.len());
+        let write = |memory: &mut Vec<BFloat16>| {
+            let (data, count) = (memory.as_mut_ptr().cast(), memory.len() as u64);
+            call(|said| unsafe { sys::gradstep_parameter_set_bfloat16_copy(c, data, count, said) })
+        };
+        match &mut self.bfloat16_copy {
+            Some(memory) if memory.len() == n => write(memory), // after an error, the library still writes to it
+            _ => {
+                let mut memory = vec![BFloat16::default(); n];
+                write(&mut memory)?;
+                self.bfloat16_copy = Some(memory);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the copy in bfloat16, row by row, without a copy of the memory. All pending steps are applied first. It is empty
+    /// without `keep_bfloat16_copy`.
+    pub fn bfloat16_copy(&self) -> Result<&[BFloat16], Error> {
+        self.values()?; // so that no other reader applies pending steps while the copy is borrowed
+        Ok(self.bfloat16_copy.as_deref().unwrap_or_default())
+    }
+
+    /// Ends the copy in bfloat16, and frees its memory.
+    pub fn end_bfloat16_copy(&mut self) -> Result<(), Error> {
+        call(|said| unsafe { sys::gradstep_parameter_set_bfloat16_copy(self.c.as_ptr(), null_mut(), 0, said) })?;
+        self.bfloat16_copy = None;
+        Ok(())
     }
 }
 
@@ -241,6 +294,7 @@ impl<'a, T: Element> Parameter<T, Borrowed<'a>> {
             rows: 1,
             has_rows: false,
             executor: None,
+            bfloat16_copy: None,
             of: PhantomData,
         };
         parameter.width = parameter.values()?.len();
@@ -278,6 +332,34 @@ impl<T: Element, O: Ownership> Parameter<T, O> {
     pub fn update_and_zero(&mut self, gradient: &mut [T], options: &StepOptions) -> Result<(), Error> {
         let (data, count, options) = (gradient.as_mut_ptr(), gradient.len() as u64, options.to_c(true));
         call(|said| unsafe { sys::gradstep_parameter_update(self.c.as_ptr(), data.cast(), count, &options, said) })
+    }
+
+    /// Moves the values along the gradient: the first half of a step of sharpness-aware minimization. [`ascend_all`] takes the
+    /// norm of several gradients together.
+    ///
+    /// It returns the norm of the gradient. Compute the second gradient at the values that it left, for `descend`; `restore` gives
+    /// up the step. Until then, other steps, loads and saves return an error of code `Code::BadSequence`. `None`: the gradient
+    /// contains NaN or infinity and on_nonfinite is "skip"; nothing has moved, and the step is over.
+    ///
+    /// ```
+    /// # fn gradient_at(_: &[f32]) -> Vec<f32> { vec![1.0, 2.0] }
+    /// # fn main() -> Result<(), gradstep::Error> {
+    /// # let config = r#"{"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}}"#;
+    /// # let mut weights = gradstep::Parameter::new(config, &[1.0f32, 0.5])?;
+    /// use gradstep::{SamOptions, StepOptions};
+    /// weights.ascend(&gradient_at(weights.values()?), &SamOptions { rho: 0.1, ..Default::default() })?;
+    /// weights.descend(&gradient_at(weights.values()?), &StepOptions::default())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ascend(&mut self, gradient: &[T], options: &SamOptions) -> Result<Option<f64>, Error> {
+        ascend_all([self.with(gradient)], options)
+    }
+
+    /// Brings back the values before `ascend`, bit for bit, and takes the step: the second half. If the gradient is rejected,
+    /// nothing changes, and you can call it again.
+    pub fn descend(&mut self, gradient: &[T], options: &StepOptions) -> Result<(), Error> {
+        descend_all([self.with(gradient)], options)
     }
 
     /// Takes one step of the rows in `ids`. `gradients` contains `ids.len() * width` elements, row by row. The gradients of a
@@ -481,7 +563,7 @@ impl<T: Element, O: Ownership> Parameter<T, O> {
         call(|said| unsafe { sys::gradstep_parameter_apply_average(self.c.as_ptr(), said) })
     }
 
-    /// Brings back the trained values after `apply_average`.
+    /// Brings back the trained values, bit for bit, after `apply_average`, or after `ascend` without a step.
     pub fn restore(&mut self) -> Result<(), Error> {
         call(|said| unsafe { sys::gradstep_parameter_restore(self.c.as_ptr(), said) })
     }
@@ -546,6 +628,64 @@ unsafe impl Send for Update<'_> {}
 /// # }
 /// ```
 pub fn update_all<'a>(updates: impl IntoIterator<Item = Update<'a>>, options: &StepOptions) -> Result<(), Error> {
+    let options = options.to_c(false);
+    with_parts(updates, |parameters, data, counts, n, said| unsafe {
+        sys::gradstep_parameters_update(parameters, data, counts, n, &options, said)
+    })
+}
+
+/// Moves the values of several parameters along their gradients, as [`Parameter::ascend`]: the first half of a step of
+/// sharpness-aware minimization, by the norm of all gradients together.
+///
+/// All parameters are checked before any is moved. `None`: a gradient contains NaN or infinity and its parameter skips such
+/// steps; no parameter has moved.
+///
+/// ```
+/// # use gradstep::{ascend_all, descend_all, Parameter, SamOptions, StepOptions};
+/// # fn main() -> Result<(), gradstep::Error> {
+/// # let config = r#"{"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.5}}"#;
+/// let mut wide = Parameter::new(config, &[0.0f32; 2])?;
+/// let mut deep = Parameter::new(config, &[0.0f64; 1])?;
+/// let norm = ascend_all([wide.with(&[2.0, 0.0]), deep.with(&[1.5])], &SamOptions { rho: 5.0, ..Default::default() })?;
+/// assert_eq!((norm, wide.values()?), (Some(2.5), &[4.0, 0.0][..]));
+/// descend_all([wide.with(&[1.0, 0.0]), deep.with(&[1.0])], &StepOptions::default())?;
+/// assert_eq!((wide.values()?, deep.values()?), (&[-0.5, 0.0][..], &[-0.5][..]));
+/// # Ok(())
+/// # }
+/// ```
+pub fn ascend_all<'a>(
+    updates: impl IntoIterator<Item = Update<'a>>,
+    options: &SamOptions,
+) -> Result<Option<f64>, Error> {
+    let (options, mut norm) = (options.to_c(), 0.0);
+    with_parts(updates, |parameters, data, counts, n, said| unsafe {
+        sys::gradstep_parameters_ascend(parameters, data, counts, n, &options, &mut norm, said)
+    })?;
+    Ok(Some(norm).filter(|norm| !norm.is_nan()))
+}
+
+/// Brings back the values before `ascend_all`, bit for bit, and takes one step of each of these parameters: the second half.
+///
+/// A parameter whose gradient is skipped gets its values back, too. If a gradient is rejected, nothing changes, and you can call
+/// it again.
+pub fn descend_all<'a>(updates: impl IntoIterator<Item = Update<'a>>, options: &StepOptions) -> Result<(), Error> {
+    let options = options.to_c(false);
+    with_parts(updates, |parameters, data, counts, n, said| unsafe {
+        sys::gradstep_parameters_descend(parameters, data, counts, n, &options, said)
+    })
+}
+
+// Calls f with the handles, gradients and counts of the parameters, and their number.
+fn with_parts<'a>(
+    updates: impl IntoIterator<Item = Update<'a>>,
+    f: impl FnOnce(
+        *const *mut sys::gradstep_parameter,
+        *const *const c_void,
+        *const u64,
+        u64,
+        *mut sys::gradstep_error,
+    ) -> sys::gradstep_status,
+) -> Result<(), Error> {
     let updates = updates.into_iter();
     let n = updates.size_hint().0;
     let (mut parameters, mut data, mut counts) = (Vec::with_capacity(n), Vec::with_capacity(n), Vec::with_capacity(n));
@@ -554,10 +694,8 @@ pub fn update_all<'a>(updates: impl IntoIterator<Item = Update<'a>>, options: &S
         data.push(each.data);
         counts.push(each.count);
     }
-    let (n, options) = (counts.len() as u64, options.to_c(false));
-    call(|said| unsafe {
-        sys::gradstep_parameters_update(parameters.as_ptr(), data.as_ptr(), counts.as_ptr(), n, &options, said)
-    })
+    let n = counts.len() as u64;
+    call(|said| f(parameters.as_ptr(), data.as_ptr(), counts.as_ptr(), n, said))
 }
 
 /// A [`Parameter`] of any element type.

@@ -57,6 +57,46 @@ impl StepOptions {
     }
 }
 
+/// The options of `ascend`, the first half of a step of sharpness-aware minimization (SAM).
+///
+/// ```
+/// let far = gradstep::SamOptions { rho: 0.1, ..Default::default() };
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SamOptions {
+    /// The length of the move; finite and >= 0, 0.05 by default.
+    pub rho: f64,
+    /// Whether to move by ASAM: a^2 g in place of the gradient g, and the norm of a g, where a is abs(w) + `eta`.
+    pub adaptive: bool,
+    /// Is added to abs(w) by ASAM; finite and >= 0, 0.01 by default.
+    pub eta: f64,
+    /// Keeps a gradient of zeros from a division by 0; finite and >= 0, 1e-12 by default.
+    pub epsilon: f64,
+}
+
+impl Default for SamOptions {
+    fn default() -> Self {
+        SamOptions {
+            rho: 0.05,
+            adaptive: false,
+            eta: 0.01,
+            epsilon: 1e-12,
+        }
+    }
+}
+
+impl SamOptions {
+    pub(crate) fn to_c(self) -> sys::gradstep_sam_options {
+        sys::gradstep_sam_options {
+            struct_size: std::mem::size_of::<sys::gradstep_sam_options>() as u32,
+            adaptive: self.adaptive.into(),
+            rho: self.rho,
+            eta: self.eta,
+            epsilon: self.epsilon,
+        }
+    }
+}
+
 /// The options of one tensor of a step, for `Step::apply_all_with`.
 ///
 /// ```

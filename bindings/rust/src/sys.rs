@@ -99,6 +99,15 @@ pub struct gradstep_tensor_options {
 }
 
 #[repr(C)]
+pub struct gradstep_sam_options {
+    pub struct_size: u32,
+    pub adaptive: i32,
+    pub rho: f64,
+    pub eta: f64,
+    pub epsilon: f64,
+}
+
+#[repr(C)]
 pub struct gradstep_load_options {
     pub struct_size: u32,
     pub missing: i32,
@@ -326,6 +335,29 @@ extern "C" {
         gradient_rows: *const c_void,
         count: u64,
         options: *const gradstep_step_options,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameters_ascend(
+        parameters: *const *mut gradstep_parameter,
+        gradients: *const *const c_void,
+        counts: *const u64,
+        n: u64,
+        options: *const gradstep_sam_options,
+        norm: *mut f64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameters_descend(
+        parameters: *const *mut gradstep_parameter,
+        gradients: *const *const c_void,
+        counts: *const u64,
+        n: u64,
+        options: *const gradstep_step_options,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_set_bfloat16_copy(
+        parameter: *mut gradstep_parameter,
+        memory: *mut u16,
+        count: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_parameters_update(

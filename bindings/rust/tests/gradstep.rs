@@ -427,6 +427,158 @@ fn update_all_is_every_update() -> Result<(), Error> {
     Ok(())
 }
 
+/// The values move by rho along the gradients of norm 2.5, and the step begins at the values before.
+#[test]
+fn sharpness_aware_steps() -> Result<(), Error> {
+    let momentum =
+        r#"{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.5}, "on_nonfinite": "skip"}"#;
+    let mut wide = Parameter::new(momentum, &[1.0f32, -2.0])?;
+    let mut deep = Parameter::new(momentum, &[0.5f64])?;
+    let (g_wide, g_deep) = ([2.0, 0.0], [1.5]);
+    let far = SamOptions {
+        rho: 5.0,
+        epsilon: 0.0,
+        ..Default::default()
+    };
+    assert_eq!(ascend_all([wide.with(&g_wide), deep.with(&g_deep)], &far)?, Some(2.5));
+    assert_eq!((wide.values()?, deep.values()?), (&[5.0, -2.0][..], &[3.5][..]));
+    refused(wide.update(&g_wide, &default()), Code::BadSequence, &["descend()"]);
+    refused(wide.ascend(&g_wide, &far), Code::BadSequence, &[]);
+    refused(wide.save(), Code::BadSequence, &[]);
+    refused(wide.keep_bfloat16_copy(), Code::BadSequence, &[]);
+    let wrong = StepOptions {
+        rate_scale: -1.0,
+        ..default()
+    };
+    let (s_wide, s_deep) = ([1.0, 1.0], [-1.0]);
+    refused(
+        descend_all([wide.with(&s_wide), deep.with(&s_deep)], &wrong),
+        Code::BadValue,
+        &[],
+    );
+    descend_all([wide.with(&s_wide), deep.with(&s_deep)], &default())?;
+    assert_eq!((wide.values()?, deep.values()?), (&[0.5, -2.5][..], &[1.0][..]));
+    assert_eq!((wide.clock()?.step, deep.clock()?.step), (1, 1));
+    refused(
+        wide.descend(&s_wide, &default()),
+        Code::BadSequence,
+        &["parameter 0: ", "ascend() first"],
+    );
+
+    // A gradient that its parameter skips ends the step of all; in the second half, of its own parameter.
+    assert_eq!(ascend_all([wide.with(&g_wide), deep.with(&[f64::NAN])], &far)?, None);
+    assert_eq!(wide.values()?, [0.5, -2.5]);
+    ascend_all([wide.with(&g_wide), deep.with(&g_deep)], &far)?;
+    descend_all([wide.with(&s_wide), deep.with(&[f64::NAN])], &default())?;
+    assert_eq!((wide.clock()?.step, deep.clock()?.step), (2, 1));
+    assert_eq!(deep.values()?, [1.0]);
+
+    // One parameter alone, by ASAM: a = 1 + |w|.
+    let mut one = Parameter::new(&momentum.replace("momentum", "sgd"), &[1.0f64])?;
+    let how = SamOptions {
+        rho: 0.5,
+        adaptive: true,
+        eta: 1.0,
+        epsilon: 0.0,
+    };
+    assert_eq!((one.ascend(&[3.0], &how)?, one.values()?), (Some(6.0), &[2.0][..]));
+    refused(one.descend(&[], &default()), Code::BadSize, &[]);
+    one.descend(&[0.5], &default())?;
+    assert_eq!(one.values()?, [0.75]);
+    one.ascend(&[3.0], &how)?;
+    one.restore()?;
+    assert_eq!(one.values()?, [0.75]);
+    let backwards = SamOptions { rho: -1.0, ..how };
+    refused(one.ascend(&[3.0], &backwards), Code::BadValue, &["rho"]);
+    ascend_all([], &how)?;
+    descend_all([], &default())
+}
+
+/// The lines of docs/how_to/rust.md.
+#[test]
+fn guide_of_both_halves_and_of_the_copy() -> Result<(), Error> {
+    let (mut wide, mut deep) = (Parameter::new(ADAM, &[1.0f32; 3])?, Parameter::new(ADAM, &[1.0f32; 2])?);
+    let backward = |wide: &Parameter<f32>, deep: &Parameter<f32>| -> Result<_, Error> {
+        Ok((wide.values()?.to_vec(), deep.values()?.to_vec()))
+    };
+    let options = StepOptions::default();
+    // [halves]
+    let (of_wide, of_deep) = backward(&wide, &deep)?;
+    let far = SamOptions {
+        rho: 0.1,
+        ..Default::default()
+    };
+    let norm = ascend_all([wide.with(&of_wide), deep.with(&of_deep)], &far)?;
+    let (of_wide, of_deep) = backward(&wide, &deep)?; // at the values that `ascend_all` has left
+    descend_all([wide.with(&of_wide), deep.with(&of_deep)], &options)?;
+    // [halves]
+    assert!(norm.unwrap() > 2.2);
+    let gradient = of_wide;
+    // [copy]
+    wide.keep_bfloat16_copy()?; // writes the present values
+    wide.update(&gradient, &options)?; // also writes the copy
+    let halves: &[BFloat16] = wide.bfloat16_copy()?;
+    // [copy]
+    assert_eq!(halves, rounded(&wide));
+    Ok(())
+}
+
+/// The values rounded to nearest, ties to even.
+fn rounded(p: &Parameter<f32>) -> Vec<BFloat16> {
+    let bits = p.values().unwrap().iter().map(|x| x.to_bits());
+    bits.map(|x| BFloat16(((x + 0x7fff + ((x >> 16) & 1)) >> 16) as u16))
+        .collect()
+}
+
+#[test]
+fn each_step_writes_the_copy_in_bfloat16() -> Result<(), Error> {
+    let initial = values(30, f64::sin);
+    let mut p = Parameter::from_rows(ADAM, 6, 5, &initial)?;
+    assert!(p.bfloat16_copy()?.is_empty());
+    p.keep_bfloat16_copy()?;
+    assert_eq!(p.bfloat16_copy()?, rounded(&p));
+    p.update(&values(30, f64::cos), &default())?;
+    assert_eq!(p.bfloat16_copy()?, rounded(&p));
+    p.update_rows(&[4i64], &initial[..5], &default())?;
+    assert_eq!(p.bfloat16_copy()?, rounded(&p));
+    p.set_values(&initial)?;
+    assert_ne!(p.bfloat16_copy()?, rounded(&p));
+    p.keep_bfloat16_copy()?;
+    assert_eq!(p.bfloat16_copy()?, rounded(&p));
+    let mut moved = vec![p]; // to other memory, and the copy stays where it is
+    let p = &mut moved[0];
+    p.update(&initial, &default())?;
+    assert_eq!(p.bfloat16_copy()?, rounded(p));
+    refused(p.append(&initial[..5]), Code::BadValue, &["bfloat16_copy"]);
+    refused(
+        p.ascend(&initial, &SamOptions::default()),
+        Code::BadValue,
+        &["bfloat16_copy"],
+    );
+    p.end_bfloat16_copy()?;
+    assert!(p.bfloat16_copy()?.is_empty());
+    p.append(&initial[..5])?;
+    p.keep_bfloat16_copy()?;
+    assert_eq!(p.bfloat16_copy()?, rounded(p));
+
+    // Rows that catch up: the copy follows when it is read.
+    let config = r#"{"rule": {"name": "sgd"}, "regularizer": {"name": "decoupled", "rate": 0.5}, "catch_up": "exact",
+        "schedule": {"name": "constant", "rate": 0.5}}"#;
+    let mut away = Parameter::from_rows(config, 6, 5, &initial)?;
+    away.keep_bfloat16_copy()?;
+    away.update_rows(&[4i64], &initial[..5], &default())?;
+    assert_eq!(away.bfloat16_copy()?, rounded(&away));
+    let mut empty = Parameter::<f32>::zeros(ADAM, 0, 5)?;
+    empty.keep_bfloat16_copy()?;
+    empty.append(&initial[..5])?;
+    empty.keep_bfloat16_copy()?;
+    assert_eq!(empty.bfloat16_copy()?, rounded(&empty));
+    let mut sent = Parameter::new(&ADAM.replace("adam", "dgc_momentum"), &[1.0f32])?;
+    refused(sent.keep_bfloat16_copy(), Code::BadValue, &["dgc_momentum"]);
+    assert!(sent.bfloat16_copy()?.is_empty());
+    Ok(())
+}
+
 #[test]
 fn updater_is_a_parameter() -> Result<(), Error> {
     const N: usize = 100;

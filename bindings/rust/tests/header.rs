@@ -27,6 +27,7 @@ fn in_c(rust: &str) -> String {
         "c_char" => "char",
         "c_void" => "void",
         "u8" => "uint8_t",
+        "u16" => "uint16_t",
         "u32" => "uint32_t",
         "u64" => "uint64_t",
         "i32" => "int32_t",
