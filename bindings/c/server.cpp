@@ -210,9 +210,9 @@ gradstep_status gradstep_server_after_every(gradstep_server* server, uint64_t pu
             std::int32_t const returned = task(host, server, &said);
             if (returned == 0) return;
             said.message[sizeof said.message - 1] = 0;
-            if (said.message[0] != 0)
-                gradstep::detail::fail<gradstep::value_error>({"task"}, {std::string(said.message)});
-            gradstep::detail::fail<gradstep::value_error>({"task"}, {"returned ", returned}, {"0"});
+            std::string const reason = said.message;
+            gradstep::detail::fail<gradstep::value_error>(
+                {"task"}, {reason, reason.empty() ? "returned " : ", and returned ", returned}, {"0"});
         });
     });
 }

@@ -12,9 +12,9 @@ static int32_t receive_message(void* host, int64_t milliseconds, gradstep_inbox*
     (void)host;
     return current == 0 ? -1 : gradstepReceive(current, milliseconds, in);
 }
-static int32_t run_task(void* host, gradstep_server* server) {
+static int32_t run_task(void* host, gradstep_server* server, gradstep_error* reason) {
     (void)server;
-    return current == 0 ? -1 : gradstepTask(current, (uintptr_t)host);
+    return current == 0 ? -1 : gradstepTask(current, (uintptr_t)host, reason);
 }
 static gradstep_transport transport_of(int32_t rank, int32_t ranks, int64_t timeout_ms) {
     gradstep_transport out = GRADSTEP_TRANSPORT_INIT;

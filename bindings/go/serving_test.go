@@ -391,6 +391,9 @@ func TestErrorsOfServers(t *testing.T) {
 		if got[1] == nil || errors.Is(got[1], own) {
 			t.Errorf("%s: %v", where, got[1])
 		}
+		if where == "task" && !strings.Contains(got[1].Error(), "task: no network") {
+			t.Errorf("the worker got: %v", got[1])
+		}
 		check(t, server.Close())
 	}
 }

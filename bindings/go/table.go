@@ -417,7 +417,7 @@ func (t *table[T, I]) Clock() (Clock, error) {
 	return clockOf(&now), err
 }
 
-// Seek sets the clock to the progress of a run; of rows with keys, to no step before that of the clock. With "catch_up": "exact" or
+// Seek sets the clock to the progress of a run; of rows with keys, to no earlier step than the present one. With "catch_up": "exact" or
 // "replay", the code of the error is BadSequence.
 func (t *table[T, I]) Seek(to Clock) error {
 	c := to.toC()

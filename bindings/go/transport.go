@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/cgo"
+	"strings"
 	"time"
 	"unsafe"
 )
@@ -138,9 +139,21 @@ func (c *serving) receive(wait time.Duration, in *C.gradstep_inbox) (got bool, o
 }
 
 //export gradstepTask
-func gradstepTask(call, task C.uintptr_t) C.int32_t {
+func gradstepTask(call, task C.uintptr_t, reason *C.gradstep_error) C.int32_t {
 	c := cgo.Handle(call).Value().(*serving)
-	return c.guard("task", BadValue, func() error { return c.server.tasks[task](&Server{c.server}) })
+	return c.guard("task", BadValue, func() error {
+		err := c.server.tasks[task](&Server{c.server})
+		if err != nil { // the other ranks get the text
+			text := err.Error()
+			if most := len(reason.message) - 1; len(text) > most {
+				text = text[:most]
+			}
+			for i, each := range []byte(strings.ToValidUTF8(text, "")) {
+				reason.message[i] = C.char(each)
+			}
+		}
+		return err
+	})
 }
 
 // copyOfBytes copies memory of C.

@@ -1104,8 +1104,8 @@ class KeyedTable(_Rows):
 
     With "concurrent": true, any number of threads can call `update`, `update_bags`, `bags`, `row` and `rows` of a table at once.
     The other methods wait until no call runs. Other tables are not thread-safe. You can copy and pickle tables; copies have no
-    holds. While averages replace the values, you cannot save or copy a table. `set_numbers` raises `InvalidError`, and `seek` goes to no step
-    before that of the clock.
+    holds. While averages replace the values, you cannot save or copy a table. `set_numbers` raises `InvalidError`, and `seek` goes to
+    no earlier step.
     """
 
     _key = "keyed_table"

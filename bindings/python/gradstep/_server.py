@@ -72,11 +72,14 @@ class _Callbacks:
     def __init__(self) -> None:
         self._failed = threading.local()
 
-    def _run(self, function: Callable[[], None]) -> int:
+    def _run(self, function: Callable[[], None], reason: Any = None) -> int:
         try:
             function()
         except BaseException as failure:  # ctypes would print it and go on
             self._failed.__dict__.setdefault("by", failure)  # what follows the first one can be its effect
+            if reason is not None:  # an error of C, for the other ranks
+                text = f"{type(failure).__name__}: {failure}".encode(errors="replace")
+                reason.contents.message = text[:239].decode(errors="ignore").encode()
             return -1
         return 0
 
@@ -232,8 +235,8 @@ class Server(_Rank):
         def call() -> None:
             task(self)
 
-        def run(_host: object, _server: object) -> int:
-            return self._callbacks._run(call)
+        def run(_host: object, _server: object, reason: Any) -> int:
+            return self._callbacks._run(call, reason)
 
         function = TASK(run)
         self._call("after_every", _number(pushes, "pushes"), function, None)

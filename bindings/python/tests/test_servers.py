@@ -250,7 +250,7 @@ class OneByOne(unittest.TestCase):
             one = gradstep.Worker(transport)
             one.pull_rows("keys", [5], out)
             one.push_rows("keys", [5], out)
-            with self.assertRaisesRegex(gradstep.RankError, "server 0 has ended: task: returned -1"):
+            with self.assertRaisesRegex(gradstep.RankError, "server 0 has ended: task: KeyError: 'enough'"):
                 one.stop()
 
         seen[:] = seen[:2]

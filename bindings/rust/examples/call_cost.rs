@@ -47,7 +47,9 @@ fn main() -> Result<(), Error> {
                 .try_for_each(|(p, g)| p.update(g, &options))
         })?;
         let keyed = nanoseconds(5, || features.update(&keys, &of_keys, &options))?;
-        let one_key = nanoseconds(20_000, || features.update(&keys[..1], &of_keys[..WIDTH as usize], &options))?;
+        let one_key = nanoseconds(20_000, || {
+            features.update(&keys[..1], &of_keys[..WIDTH as usize], &options)
+        })?;
         println!("{of_few:.1} {one_call:.1} {a_thousand:.1} {keyed:.1} {one_key:.1}");
     }
     Ok(())

@@ -1,6 +1,7 @@
 use crate::sys;
 use std::ffi::CStr;
 use std::fmt;
+use std::os::raw::c_char;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -73,7 +74,10 @@ impl Error {
     }
     /// This error with the error of a function of the program for which C returned it.
     pub(crate) fn caused_by(mut self, source: BoxError) -> Self {
-        self.message = self.message.replace("returned 1; expected 0", &source.to_string());
+        self.message = self
+            .message
+            .replace(", and returned 1; expected 0", "") // a task's text is in the message already
+            .replace("returned 1; expected 0", &source.to_string());
         self.source = Some(source.into());
         self
     }
@@ -109,6 +113,16 @@ impl PartialEq for Error {
     }
 }
 impl Eq for Error {}
+
+/// Writes a text to the message of an error of C, as much of it as there is room for, and a 0.
+pub(crate) fn write_message(to: &mut [c_char], text: &str) {
+    let most = (0..to.len())
+        .rev()
+        .find(|&end| text.is_char_boundary(end.min(text.len())))
+        .unwrap_or(0);
+    let bytes = text.bytes().take(most).take_while(|&byte| byte != 0).chain([0]);
+    to.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte as c_char);
+}
 
 /// Runs a call of the C library, and converts its status and message to an `Error`.
 pub(crate) fn call(f: impl FnOnce(*mut sys::gradstep_error) -> sys::gradstep_status) -> Result<(), Error> {

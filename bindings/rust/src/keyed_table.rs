@@ -42,11 +42,11 @@ pub type SharedKeyedTable<T> = SharedTable<T, Keyed>;
 #[non_exhaustive]
 pub enum RowContent {
     /// The values, for a replica that only reads.
-    Values = 0,
+    Values = sys::GRADSTEP_CHANGES_VALUES as isize,
     /// Also the state, for a replica that trains.
-    State = 1,
+    State = sys::GRADSTEP_CHANGES_STATE as isize,
     /// The values in 8 bits, as [`Table::int8_rows_into`], for a replica that only reads.
-    Int8 = 2,
+    Int8 = sys::GRADSTEP_CHANGES_INT8 as isize,
 }
 
 /// The counts that [`KeyedTable::counts`] returns, since the table was made. A checkpoint contains them.

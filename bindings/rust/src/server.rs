@@ -1,6 +1,6 @@
 use crate::callbacks::Callbacks;
 use crate::element::slice;
-use crate::error::{call, made, BoxError};
+use crate::error::{call, made, write_message, BoxError};
 use crate::files::{c_string, path_in_c};
 use crate::table::RowKind;
 use crate::transport::{rank_in_c, Host};
@@ -107,14 +107,23 @@ impl Drop for KeptTask {
     }
 }
 
-unsafe extern "C" fn run_task(host: *mut c_void, server: *mut sys::gradstep_server) -> i32 {
+unsafe extern "C" fn run_task(
+    host: *mut c_void,
+    server: *mut sys::gradstep_server,
+    reason: *mut sys::gradstep_error,
+) -> i32 {
     let task = &mut *host.cast::<Task>();
     let mut view = match NonNull::new(server) {
         Some(c) => ServerView { c, of: PhantomData },
         None => return 1,
     };
     let run = &mut task.run;
-    task.callbacks.run(|| run(&mut view))
+    task.callbacks.run(|| {
+        run(&mut view).map_err(|failed| {
+            write_message(&mut (*reason).message, &failed.to_string()); // the other ranks get it
+            failed
+        })
+    })
 }
 
 impl Server {

@@ -120,6 +120,9 @@ pub struct gradstep_load_options {
 
 pub const GRADSTEP_BAG_SUM: i32 = 0;
 pub const GRADSTEP_BAG_MEAN: i32 = 1;
+pub const GRADSTEP_CHANGES_VALUES: i32 = 0;
+pub const GRADSTEP_CHANGES_STATE: i32 = 1;
+pub const GRADSTEP_CHANGES_INT8: i32 = 2;
 
 #[repr(C)]
 pub struct gradstep_bag_options {
@@ -270,7 +273,8 @@ pub type gradstep_send =
     Option<unsafe extern "C" fn(host: *mut c_void, to: i32, bytes: *const c_void, size: u64) -> i32>;
 pub type gradstep_receive =
     Option<unsafe extern "C" fn(host: *mut c_void, milliseconds: i64, inbox: *mut gradstep_inbox) -> i32>;
-pub type gradstep_task = Option<unsafe extern "C" fn(host: *mut c_void, server: *mut gradstep_server) -> i32>;
+pub type gradstep_task =
+    Option<unsafe extern "C" fn(host: *mut c_void, server: *mut gradstep_server, reason: *mut gradstep_error) -> i32>;
 
 extern "C" {
     pub fn gradstep_abi_version() -> u32;

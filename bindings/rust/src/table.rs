@@ -402,7 +402,7 @@ impl<T: Element, K: RowKind, O: Ownership> Table<T, K, O> {
         Ok(Clock::from_c(&now))
     }
 
-    /// Sets the clock to the progress of a run; of rows with keys, to no step before that of the clock. With "catch_up": "exact" or
+    /// Sets the clock to the progress of a run; of rows with keys, to no earlier step than the present one. With "catch_up": "exact" or
     /// "replay", the code of the error is `Code::BadSequence`.
     pub fn seek(&mut self, to: Clock) -> Result<(), Error> {
         call(|said| unsafe { sys::gradstep_table_seek(self.c(), &to.to_c(), said) })

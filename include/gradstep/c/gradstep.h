@@ -550,7 +550,7 @@ GRADSTEP_API gradstep_status gradstep_table_reset(gradstep_table*, const void* i
 GRADSTEP_API gradstep_status gradstep_table_flush(gradstep_table*, gradstep_error*);
 /* Returns the progress of the run. */
 GRADSTEP_API gradstep_status gradstep_table_clock(const gradstep_table*, gradstep_clock*, gradstep_error*);
-/* Sets the clock to the progress of a run; of rows with keys, to no step before that of the clock.
+/* Sets the clock to the progress of a run; of rows with keys, to no earlier step than the present one.
  * With catch_up "exact", "replay": GRADSTEP_BAD_SEQUENCE. */
 GRADSTEP_API gradstep_status gradstep_table_seek(gradstep_table*, const gradstep_clock*, gradstep_error*);
 /* Returns the number of bytes that `save` writes now. Steps of other threads can change it. */

@@ -63,9 +63,9 @@ public:
         return detail::load_file(file, static_cast<Table&>(*this), options);
     }
 
-    /// Sets the clock to the progress of a run, as `table::seek`, but not to a step before that of
-    /// the clock: rows would have been updated, and keys evicted, in the future. Rows age by the
-    /// steps between. Also throws value_error for such a step, and for one after 2^62.
+    /// Sets the clock to the progress of a run, as `table::seek`, but not to an earlier step than
+    /// now: rows would have been updated, and keys evicted, in the future. Rows age by the steps
+    /// between. Also throws value_error for such a step, and for one after 2^62.
     void seek(gradstep::clock const& at) { core_.seek(at); }
     /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
     /// `options()`; and the counts of events, `counts()`.

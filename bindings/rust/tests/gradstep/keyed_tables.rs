@@ -265,12 +265,18 @@ fn changes_of_a_keyed_table() -> Result<(), Error> {
     table.int8_rows_into(&keys, &mut coded)?;
     for (key, row) in keys.iter().zip(coded.chunks(11)) {
         let number = |at: usize| f32::from_le_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
-        let decoded: Vec<f32> = row[..3].iter().map(|&code| f32::from(code) * number(3) + number(7)).collect();
+        let decoded: Vec<f32> = row[..3]
+            .iter()
+            .map(|&code| f32::from(code) * number(3) + number(7))
+            .collect();
         assert_eq!(small.row(*key)?, decoded);
     }
     refused(table.int8_rows_into(&keys, &mut coded[1..]), Code::BadSize, &["out"]);
 
-    let ahead = Clock { step: table.clock()?.step + 90, ..table.clock()? };
+    let ahead = Clock {
+        step: table.clock()?.step + 90,
+        ..table.clock()?
+    };
     table.seek(ahead)?;
     assert_eq!(table.clock()?, ahead);
     refused(table.seek(Clock::default()), Code::BadValue, &["seek"]);
@@ -404,7 +410,11 @@ fn keyed_tables_refuse() -> Result<(), Error> {
     refused(table.unhold(&[1u64]), Code::BadValue, &["1"]);
     let mut ageless = made(SGD, r#", "last_touches": false"#)?;
     refused(ageless.evict_older_than(1), Code::BadSequence, &["last_touches"]);
-    refused(ageless.changed_since(0, RowContent::Values), Code::BadSequence, &["last_touches"]);
+    refused(
+        ageless.changed_since(0, RowContent::Values),
+        Code::BadSequence,
+        &["last_touches"],
+    );
 
     has_not!(KeyedTable<f32>, Clone);
     has_not!(KeyedTable<f32>, Sync);

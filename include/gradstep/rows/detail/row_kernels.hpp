@@ -266,7 +266,7 @@ template <class Storage> struct sources_of_row {
         if (j < end) prefetch_memory(gradient(j), width * sizeof(Storage));
     }
 };
-// The sum of gradients in batch order, divided by `divisor` (integers have no mean), times `scale`.
+// The sum of gradients in batch order, divided by `divisor`, times `scale`.
 template <pack V, class T> GRADSTEP_HD V finished(V sum, T divisor, T scale) {
     if constexpr (!std::is_integral_v<T>)
         if (divisor > 1) sum = math::div(sum, V(divisor));
@@ -370,8 +370,8 @@ template <class Updater, class View> struct row_update {
     }
     GRADSTEP_INLINE void prefetch_last_step(std::size_t r) const { rows.prefetch_last_step(id(r)); }
 
-    // Updates row r; `staged` has room for a row. `always_staged`: one kernel for gradients of every
-    // type, which compiles in less time.
+    // Updates row r; `staged` has room for a row. `always_staged`: one kernel for all gradients,
+    // which compiles in less time.
     template <pack V, bool always_staged = false>
     GRADSTEP_INLINE void run(std::size_t r, missed const& m, compute* staged) const {
         std::size_t const first = first_source(r);
