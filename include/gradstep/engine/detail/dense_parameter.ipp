@@ -36,8 +36,8 @@ GRADSTEP_DEFINE update_result dense_parameter::descend(given_gradient const& gra
 }
 
 GRADSTEP_DEFINE update_result dense_parameter::take_step(step_options const& options, bool goes_back) {
+    detail::check(options); // before the gradient, as calls of several do
     if (auto const found = refused_nonfinite()) {
-        detail::check(options); // as the step would
         if (goes_back) go_back();
         if (options.zero_gradient) zero_gradient();
         return {false, found};
