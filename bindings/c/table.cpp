@@ -18,7 +18,14 @@ struct gradstep_bytes : shell<std::vector<std::byte>> {
 namespace {
 // f(held_rows), with errors; and f(table), for functions of one thread.
 template <class F> gradstep_status with(gradstep_table const* table, gradstep_error* error, F const& f) {
-    return guarded(error, [&] { std::visit(f, shells<gradstep_table>::get(table, "table")); });
+    return guarded(error, [&] {
+        std::visit(
+            [&](auto& own) {
+                own.require_no_judge();
+                f(own);
+            },
+            shells<gradstep_table>::get(table, "table"));
+    });
 }
 template <class F> gradstep_status alone(gradstep_table const* table, gradstep_error* error, F const& f) {
     return with(table, error, [&](auto& own) { own.alone(f); });
@@ -29,16 +36,24 @@ gradstep_status only(gradstep_table const* table, gradstep_error* error, char co
                      F const& f) {
     return with(table, error, [&](auto& own) {
         own.alone([&]<class Given>(Given& of) {
-            if constexpr (std::is_same_v<Given, Table>) f(of);
+            if constexpr (std::is_same_v<Given, Table>) f(own, of);
             else refuse(GRADSTEP_BAD_HANDLE, {"table"}, {given}, {expected});
         });
     });
 }
 template <class F> gradstep_status numbered(gradstep_table const* table, gradstep_error* error, F const& f) {
-    return only<any_table>(table, error, "its rows have keys", "a table made with \"table\"", f);
+    return only<any_table>(table, error, "its rows have keys", "a table made with \"table\"",
+                           [&](auto&, any_table& of) { f(of); });
+}
+template <class F> gradstep_status keyed_with(gradstep_table const* table, gradstep_error* error, F const& f) {
+    return only<any_keyed_table>(table, error, "its rows have no keys", "a table made with \"keyed_table\"", f);
 }
 template <class F> gradstep_status keyed(gradstep_table const* table, gradstep_error* error, F const& f) {
-    return only<any_keyed_table>(table, error, "its rows have no keys", "a table made with \"keyed_table\"", f);
+    return keyed_with(table, error, [&](auto&, any_keyed_table& of) { f(of); });
+}
+// The same for calls in which functions of the host see rows.
+template <class F> gradstep_status judged(gradstep_table const* table, gradstep_error* error, F const& f) {
+    return keyed_with(table, error, [&](auto& own, any_keyed_table& of) { own.judging([&] { f(of); }); });
 }
 
 // Rows as functions of the host see them, in memory for one.
@@ -296,7 +311,7 @@ gradstep_status gradstep_table_evict_older_than(gradstep_table* table, int64_t s
 
 gradstep_status gradstep_table_evict_to(gradstep_table* table, uint64_t rows, gradstep_row_score score, void* host,
                                         uint64_t* evicted, gradstep_error* error) {
-    return keyed(table, error, [&](any_keyed_table& of) {
+    return judged(table, error, [&](any_keyed_table& of) {
         require(evicted, "evicted");
         host_row seen;
         auto const scored = [&](gradstep::any_keyed_row const& row) { return score(host, seen.show(row)); };
@@ -306,7 +321,7 @@ gradstep_status gradstep_table_evict_to(gradstep_table* table, uint64_t rows, gr
 
 gradstep_status gradstep_table_evict(gradstep_table* table, gradstep_row_test test, void* host, uint64_t* evicted,
                                      gradstep_error* error) {
-    return keyed(table, error, [&](any_keyed_table& of) {
+    return judged(table, error, [&](any_keyed_table& of) {
         require(reinterpret_cast<void const*>(test), "test");
         require(evicted, "evicted");
         host_row seen;

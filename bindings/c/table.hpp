@@ -1,5 +1,7 @@
 #pragma once
+#include <atomic>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -53,6 +55,19 @@ public:
     /// f(table) or f(striped table), for functions of several threads.
     template <class F> decltype(auto) call(F const& f) { return shared_ ? f(*shared_) : f(*alone_); }
 
+    /// f(), during which functions of the host see rows. Their thread calls nothing of the table:
+    /// rows would move meanwhile, or wait for this call.
+    template <class F> void judging(F const& f) {
+        judge_.store(std::this_thread::get_id());
+        detail::rollback_guard const ended([&] { judge_.store(std::thread::id()); });
+        f();
+    }
+    void require_no_judge() const {
+        if (judge_.load() == std::this_thread::get_id())
+            refuse(GRADSTEP_BAD_SEQUENCE, {"table"}, {"is called by your function of a row"},
+                   {"calls after it has returned"});
+    }
+
     void set_executor(std::shared_ptr<threads> given) {
         alone([&](Table& table) { // those before stay until the table uses the others
             given_.swap(given);
@@ -105,6 +120,7 @@ private:
     std::optional<Table> own_;
     std::optional<striped<Table>> shared_; // else alone_: own_, or the server owns it
     Table* alone_ = nullptr;
+    std::atomic<std::thread::id> judge_; // the thread in which functions of the host see rows
 };
 using held_table =
     std::variant<held_rows<any_table, table_configuration>, held_rows<any_keyed_table, keyed_table_configuration>>;

@@ -446,3 +446,37 @@ TEST_CASE("The C library hashes texts and integers to the keys of C++", "[c]") {
           }) == "dtype: 4 is no type of integers; expected GRADSTEP_INT32, UINT32, INT64 or UINT64");
     CHECK(keys == before);
 }
+
+TEST_CASE("A function that judges rows of a C table cannot call the table, also if it is concurrent", "[c]") {
+    for (auto const* const concurrent : {"false", "true"}) {
+        c_table const table(text_of("sgd", R"(, "concurrent": )" + std::string(concurrent)));
+        keys64 const keys{1, 2, 3};
+        table.update(keys, std::vector<float>(keys.size() * width, 1.0f));
+        struct calls {
+            gradstep_table* table;
+            std::vector<std::string> refusals;
+        } seen{table.handle, {}};
+        auto const calling = [](void* host, gradstep_row const*) -> std::int32_t {
+            auto& own = *static_cast<calls*>(host);
+            std::uint64_t const key = 2;
+            std::uint64_t evicted = 77;
+            std::vector<float> row(width, 5);
+            auto const refusal = [&](auto const& call) {
+                own.refusals.push_back(refused(GRADSTEP_BAD_SEQUENCE, call));
+            };
+            refusal([&](gradstep_error* e) {
+                return gradstep_table_rows(own.table, &key, GRADSTEP_UINT64, 1, row.data(), width, e);
+            });
+            refusal([&](gradstep_error* e) { return gradstep_table_evict_older_than(own.table, 9, &evicted, e); });
+            refusal([&](gradstep_error* e) { return gradstep_table_flush(own.table, e); });
+            CHECK((evicted == 77 && row == std::vector<float>(width, 5)));
+            return 0;
+        };
+        std::uint64_t evicted = 77;
+        ok([&](gradstep_error* e) { return gradstep_table_evict(table.handle, calling, &seen, &evicted, e); });
+        CHECK(evicted == 0);
+        CHECK(seen.refusals == std::vector<std::string>(9, "table: is called by your function of a row; expected calls "
+                                                           "after it has returned"));
+        CHECK(table.evict_to(1) == 2);
+    }
+}

@@ -53,6 +53,7 @@ struct step_options {
 struct state {
     optimizer const* of = nullptr;
     std::size_t rows = 0, width = 0;
+    bool has_shape() const { return rows != 1 && width > 1; } // which states contain, and loads compare
     std::vector<float> w, m;
     std::int64_t step = 0, samples = 0, epoch = 0;
 
@@ -588,9 +589,11 @@ private:
             return;
         }
         auto [blob, model] = *saved_;
-        gradstep_status code = model.of->has_momentum != of->model.of->has_momentum ? GRADSTEP_BAD_VALUE
-                               : model.w.size() != of->model.w.size()               ? GRADSTEP_BAD_SIZE
-                                                                                    : GRADSTEP_OK;
+        bool const is_other_shape = model.has_shape() && of->model.has_shape() &&
+                                    (model.rows != of->model.rows || model.width != of->model.width);
+        gradstep_status code = model.of->has_momentum != of->model.of->has_momentum     ? GRADSTEP_BAD_VALUE
+                               : model.w.size() != of->model.w.size() || is_other_shape ? GRADSTEP_BAD_SIZE
+                                                                                        : GRADSTEP_OK;
         void const* from = blob.data();
         if (next_.below(3) == 2) switch (next_.below(3)) {
             case 0:

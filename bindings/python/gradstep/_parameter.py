@@ -1109,18 +1109,9 @@ class KeyedTable(_Rows):
     """
 
     _key = "keyed_table"
-    _members = _Rows._members | {"_judging"}
 
     def __init__(self, config: Config) -> None:
-        self._judging: set[int] = set()  # threads in which a function judges rows
         super().__init__(config_bytes(config))
-
-    def _call(self, function: str, *arguments: Any) -> None:
-        if threading.get_ident() in self._judging:
-            raise error(
-                Status.BAD_SEQUENCE, f"{function}: is called by your function of a row; expected calls after it has returned"
-            )
-        super()._call(function, *arguments)
 
     def _ids(self, ids: Ids, what: str = "ids") -> _arrays.View:
         found = _arrays.ids_view(ids, what, _arrays.KEYS)
@@ -1254,16 +1245,12 @@ class KeyedTable(_Rows):
                     failures.append(failure)
             return failed
 
-        evicted, thread = ctypes.c_uint64(), threading.get_ident()
-        function = kind(judged)
-        self._judging.add(thread)
+        evicted, function = ctypes.c_uint64(), kind(judged)
         try:
-            super()._call(call, *arguments, function, None, ctypes.byref(evicted))
+            self._call(call, *arguments, function, None, ctypes.byref(evicted))
         except InvalidError:  # because of `failed`, or of the score NaN
             if not failures:
                 raise
-        finally:
-            self._judging.discard(thread)
         if failures:
             raise failures.pop()
         return evicted.value
@@ -1304,7 +1291,6 @@ def lent_table(handle: LentHandle) -> Table | KeyedTable:
     check(library.gradstep_table_describe(handle.address, ctypes.byref(facts), ctypes.byref(failure)), failure)
     if facts.keyed:
         keyed = KeyedTable.__new__(KeyedTable)
-        keyed._judging = set()
         keyed._take(handle)
         keyed._begin()
         return keyed

@@ -1737,9 +1737,9 @@ class KeyedTables(unittest.TestCase):
         for number, (kind, message, fails) in enumerate((
             (ZeroDivisionError, "division", lambda: 1 / 0),
             (KeyboardInterrupt, "", interrupt),
-            (gradstep.SequenceError, "rows: is called by your function of a row", lambda: table.row(1)),
-            (gradstep.SequenceError, "evict_older_than: is called by", lambda: table.evict_older_than(1)),
-            (gradstep.SequenceError, "slot_count: is called by", lambda: table.evict(lambda row: True)),
+            (gradstep.SequenceError, "table: is called by your function of a row", lambda: table.row(1)),
+            (gradstep.SequenceError, "table: is called by", lambda: table.evict_older_than(1)),
+            (gradstep.SequenceError, "table: is called by", lambda: table.evict(lambda row: True)),
             (gradstep.DtypeError, "score: 'x' is a str; expected a number", lambda: "x"),
             (gradstep.InvalidError, "the score of key . is NaN; expected a number", lambda: math.nan),
         )):  # fmt: skip

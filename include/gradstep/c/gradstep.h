@@ -638,7 +638,8 @@ typedef struct gradstep_row {
     uint64_t slots;
     const void* const* state; /* an array for each slot, as gradstep_table_slot describes it */
 } gradstep_row;
-/* Your functions that judge a row. They must not call functions of the table. */
+/* Your functions that judge a row. They must not call functions of the table:
+ * GRADSTEP_BAD_SEQUENCE. */
 typedef int32_t (*gradstep_row_test)(void* host, const gradstep_row*);
 typedef double (*gradstep_row_score)(void* host, const gradstep_row*);
 /* Evicts the rows for which test(host, row) is positive. Rows that are held stay. If it is negative,
