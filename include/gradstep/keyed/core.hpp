@@ -116,7 +116,7 @@ struct keyed_core {
     void apply(key_span keys, row_sources const& sources, given_values const& gradients, step_options const& how);
     void finish_step(std::span<std::int32_t const> ids) {
         admitter.commit();
-        admitter.age(clock().step);
+        admitter.age(stored.step());
         touch(ids);
     }
     // Marks the ids of keys with non-finite gradients as left_out_row, so that `admit` ignores

@@ -53,6 +53,7 @@ inline void keyed_core::find(key_span keys, std::span<std::int32_t> to) const {
     auto* const slots = reinterpret_cast<std::uint32_t*>(to.data());
     constexpr std::size_t bytes = 64; // a cache line of the index per key
     std::size_t const parts = stored.kernels().parts_for(keys.size() * bytes);
+    if (parts < 2) return index.find(keys, slots); // without the floating-point mode of parts
     stored.kernels().for_each_part(parts, [&](std::size_t p) {
         std::size_t const first = p * keys.size() / parts, last = (p + 1) * keys.size() / parts;
         index.find(keys.subspan(first, last - first), slots + first);
@@ -185,7 +186,7 @@ inline void keyed_core::name_rows(std::uint64_t first, key_span keys) {
 inline void keyed_core::touch(std::span<std::int32_t const> ids) {
     if (!options.last_touches) return;
     auto const touches = last_touches(), counted = touch_counts();
-    auto const now = static_cast<std::uint32_t>(clock().step);
+    auto const now = static_cast<std::uint32_t>(stored.step());
     for (std::size_t k = 0; k < ids.size(); ++k) {
         constexpr std::size_t ahead = 64; // more than for rows: these are a line or two each
         if (k + ahead < ids.size() && ids[k + ahead] != no_row) {
@@ -198,14 +199,14 @@ inline void keyed_core::touch(std::span<std::int32_t const> ids) {
         if (counted && touches[id] != now) counted[id] += counted[id] != UINT32_MAX;
         touches[id] = now;
     }
-    settle_ages(clock().step - 1, clock().step);
+    settle_ages(stored.step() - 1, stored.step());
 }
 
 inline void keyed_core::settle_ages(std::int64_t since, std::int64_t until) {
     constexpr std::int64_t every = std::int64_t{1} << 30, oldest = std::int64_t{1} << 31;
     if (since / every == until / every || !options.last_touches) return;
     auto const touches = last_touches();
-    std::int64_t const still = until - clock().step;
+    std::int64_t const still = until - stored.step();
     for (std::uint64_t id = 0; id < num_rows(); ++id)
         if (age_of(touches[id]) + still > oldest) touches[id] = static_cast<std::uint32_t>(until - oldest);
 }
@@ -239,12 +240,12 @@ inline void keyed_core::seek(gradstep::clock const& at) {
 
 inline void keyed_core::apply(key_span keys, row_sources const& sources, given_values const& gradients,
                               step_options const& how) {
-    std::int64_t const last_step = clock().step;
+    std::int64_t const last_step = stored.step();
     with_memory(keys.size(), [&] { scratch_ids.resize(keys.size()); });
     find(keys, scratch_ids);
     std::uint64_t const left_out = leave_out_nonfinite(keys, scratch_ids, sources, gradients);
     rollback_guard stepping([&, before = num_rows(), counts_before = counts] {
-        if (clock().step == last_step) forget_new(before, counts_before);
+        if (stored.step() == last_step) forget_new(before, counts_before);
         else finish_step(scratch_ids); // the application's thread pool threw: parts of the step have run
     });
     admit(keys, scratch_ids);

@@ -85,7 +85,7 @@ class any_parameter;
 /// `gs::updater` with these policies. The run-time cost is one indirect call per tensor. State in 8
 /// bits (element_form::block8) needs an any_parameter: functions that get an any_tensor throw
 /// value_error.
-class any_updater : public detail::stepper {
+class any_updater final : public detail::stepper {
 public:
     /// The type of the tensors that it updates.
     using tensor_type = any_tensor;

@@ -53,7 +53,7 @@ public:
     std::uint64_t num_rows() const { return num_rows_; }
     std::size_t width() const { return width_; }
     gradstep::clock clock() const { return kernels_->clock(); }
-    std::int64_t step() const { return kernels_->clock().step; }
+    std::int64_t step() const { return kernels_->step(); }
     std::uint64_t left_out() const { return left_out_; }
     std::uint64_t history_capacity() const { return capacity_; }
     // The number of pending steps up to which the sweep skips a row.

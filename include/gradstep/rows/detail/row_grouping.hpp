@@ -79,12 +79,15 @@ public:
             for (std::size_t p = 0; p < parts; ++p)
                 shares_[p] = {batch, p * batch.count / parts, (p + 1) * batch.count / parts};
         } else {
-            on.for_each_part(parts, [&](std::size_t p) {
+            auto const make_share = [&](std::size_t p) {
                 parts_[p].failure = exception_of([&] { // out of memory: reported before anything is written
                     distinct_rows const batch = batch_of(p);
                     shares_[p] = {batch, 0, batch.count};
                 });
-            });
+            };
+            // Only factors need the floating-point mode of parts.
+            if (parts < 2 && !sources.has_factors()) make_share(0);
+            else on.for_each_part(parts, make_share);
             for (std::size_t p = 0; p < parts; ++p)
                 if (parts_[p].failure) std::rethrow_exception(parts_[p].failure);
             cut_evenly(shares_);

@@ -190,6 +190,7 @@ public:
     virtual void describe(state_visitor& to) const = 0;
 
     virtual gradstep::clock clock() const = 0;
+    virtual std::int64_t step() const = 0; // of the clock
     virtual void seek(gradstep::clock const& at) = 0;
     // Throws value_error for a clock to which it cannot seek.
     virtual void check_clock(gradstep::clock const& at) const = 0;

@@ -172,6 +172,7 @@ public:
     [[gnu::cold]] void describe(state_visitor& to) const override { detail::visit_policies(to, updater); }
 
     gradstep::clock clock() const override { return updater.clock(); }
+    std::int64_t step() const override { return updater.clock().step; }
     void seek(gradstep::clock const& at) override { updater.seek(at); }
     void check_clock(gradstep::clock const& at) const override { Updater{updater}.seek(at); }
 

@@ -61,6 +61,7 @@ public:
     GRADSTEP_DEFINE_RUNTIME void describe(state_visitor& to) const override;
 
     gradstep::clock clock() const override { return updater_->clock(); }
+    std::int64_t step() const override { return updater_->clock().step; }
     void seek(gradstep::clock const& at) override {
         if (own_) own_->seek(at);
     }
