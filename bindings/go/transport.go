@@ -25,7 +25,8 @@ type Transport interface {
 	// Send queues a message, which then belongs to the transport, and returns without waiting for the receiver. Messages between
 	// two ranks keep their order. A rank can send to itself, as every worker does.
 	Send(to int, message []byte) error
-	// Receive returns the next message of any rank. If none arrives in this time, the message is nil. With 0 it does not wait.
+	// Receive returns the next message of any rank. If none arrives in this time, the message is nil. With 0 it does not wait. Its
+	// memory can be used again in the next call of Receive.
 	Receive(wait time.Duration) (from int, message []byte, err error)
 }
 

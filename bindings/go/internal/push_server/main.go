@@ -19,51 +19,71 @@ const config = `{"tensors": {"features": {"rule": {"name": "adagrad"}, "schedule
 
 // connection is a transport with one other rank.
 type connection struct {
-	with      net.Conn
-	got, sent chan []byte
+	with            net.Conn
+	got, free, sent chan []byte
+	last            []byte // that Receive returned; read until the next call
 }
 
-func (c connection) Rank() int              { return 0 }
-func (c connection) Ranks() int             { return 2 }
-func (c connection) Timeout() time.Duration { return time.Minute }
+func (c *connection) Rank() int              { return 0 }
+func (c *connection) Ranks() int             { return 2 }
+func (c *connection) Timeout() time.Duration { return time.Minute }
 
-func (c connection) Send(_ int, message []byte) error {
+func (c *connection) Send(_ int, message []byte) error {
 	c.sent <- message
 	return nil
 }
 
-func (c connection) Receive(wait time.Duration) (int, []byte, error) {
+func (c *connection) Receive(wait time.Duration) (int, []byte, error) {
+	if c.last != nil {
+		select {
+		case c.free <- c.last:
+		default:
+		}
+		c.last = nil
+	}
 	select {
-	case message := <-c.got:
-		return 1, message, nil
+	case c.last = <-c.got:
+		return 1, c.last, nil
 	default:
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case message := <-c.got:
-		return 1, message, nil
+	case c.last = <-c.got:
+		return 1, c.last, nil
 	case <-timer.C:
 		return 0, nil, nil
 	}
 }
 
+// memory returns memory for a message, which an earlier one may have had.
+func (c *connection) memory(length int) []byte {
+	select {
+	case old := <-c.free:
+		if cap(old) >= length {
+			return old[:length]
+		}
+	default:
+	}
+	return make([]byte, length)
+}
+
 // accept waits for the worker, which first says its rank.
-func accept(address string) connection {
+func accept(address string) *connection {
 	listener, err := net.Listen("tcp", address)
 	check(err)
 	with, err := listener.Accept()
 	check(err)
 	_, err = io.ReadFull(with, make([]byte, 4))
 	check(err)
-	c := connection{with, make(chan []byte, 1024), make(chan []byte, 1024)}
+	c := &connection{with: with, got: make(chan []byte, 1024), free: make(chan []byte, 64), sent: make(chan []byte, 1024)}
 	go func() {
 		for {
-			var length uint64
-			if binary.Read(with, binary.LittleEndian, &length) != nil {
+			var length [8]byte
+			if _, err := io.ReadFull(with, length[:]); err != nil {
 				return
 			}
-			message := make([]byte, length)
+			message := c.memory(int(binary.LittleEndian.Uint64(length[:])))
 			if _, err := io.ReadFull(with, message); err != nil {
 				return
 			}
@@ -74,7 +94,7 @@ func accept(address string) connection {
 }
 
 // deliver writes messages until there are no more.
-func (c connection) deliver() {
+func (c *connection) deliver() {
 	for message := range c.sent {
 		frame := append(binary.LittleEndian.AppendUint64(nil, uint64(len(message))), message...)
 		if _, err := c.with.Write(frame); err != nil {
