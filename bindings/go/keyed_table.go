@@ -275,7 +275,7 @@ const (
 	RowInt8   RowContent = C.GRADSTEP_CHANGES_INT8   // the values in 8 bits, as Int8RowsInto
 )
 
-// ChangedSince returns the rows that steps after this step have updated or evicted, as bytes for ApplyChanges of a replica. If the
+// ChangedSince returns the rows that this step and later steps have updated or evicted, as bytes for ApplyChanges of a replica. If the
 // table no longer knows all evictions since the step, the code of the error is BadValue: then send all rows, with step 0.
 func (t *KeyedTable[T]) ChangedSince(step int64, content RowContent) (out []byte, err error) {
 	err = t.changedSince(step, content, func(changes []byte) { out = append([]byte{}, changes...) })

@@ -324,7 +324,7 @@ impl<T: Element, O: Ownership> KeyedTable<T, O> {
             .collect()
     }
 
-    /// Returns the rows that steps after `step` have updated or evicted, as bytes for a replica.
+    /// Returns the rows that `step` and later steps have updated or evicted, as bytes for a replica.
     ///
     /// If the table no longer knows all evictions since `step`, the code of the error is `Code::BadValue`: then send the bytes of
     /// `changed_since(0, ..)` or of `save`.

@@ -660,7 +660,7 @@ GRADSTEP_API void gradstep_bytes_release(gradstep_bytes*);
 /* What changes contain of rows: their values; the state, too, for a replica that trains; or the
  * values in 8 bits, as gradstep_table_int8_rows. */
 enum { GRADSTEP_CHANGES_VALUES = 0, GRADSTEP_CHANGES_STATE = 1, GRADSTEP_CHANGES_INT8 = 2 };
-/* Makes bytes of the rows that steps after `step` have updated or evicted, for a replica. From step
+/* Makes bytes of the rows that `step` and later steps updated or evicted, for a replica. From step
  * 0 on they are all rows, and replace the rows of the replica. GRADSTEP_BAD_VALUE if the table no
  * longer knows all evictions since `step`: then send the changes since step 0. */
 GRADSTEP_API gradstep_status gradstep_table_changed_since(gradstep_table*, int64_t step, int32_t content,
