@@ -795,8 +795,8 @@ class _Rows(_State):
     def int8_rows(self, ids: Ids) -> numpy.ndarray[Any, Any]:
         """Returns the rows in `ids`, in this order, in 8 bits, for servers that only read: an array of uint8 with width + 8 bytes a row.
 
-        A row is a code for each value, then scale and offset as float32. A value is code * scale + offset. These are the bytes of
-        FBGEMM and of torch.ops.quantized.embedding_bag_byte_prepack. Raises `InvalidError` for a table of integers.
+        A row is a code for each value, then scale and offset as little-endian float32. A value is code * scale + offset. These
+        are the bytes of FBGEMM and of torch.ops.quantized.embedding_bag_byte_prepack. Raises `InvalidError` for a table of integers.
         """
         rows = self._ids(ids)
         out = numpy.empty((*rows.shape, self.width + 8), numpy.uint8)
@@ -890,9 +890,9 @@ class Table(_Rows, _Values):
                                 "table": {"rows": 1000, "width": 16, "duplicates": "mean", "max_norm": 1}})
         table.update_bags(ids, offsets, bag_rows)
 
-    `update_bags`, `bags`, `averages`, `set_rows`, `grow`, `save`, `load` and `skipped` need the key "table", and raise `InvalidError` without
-    it. A table with this key cannot be in a `Model`, and its `view`, `slots`, `set_numbers` and `set_bfloat16_copy` raise
-    `InvalidError`. While averages replace its values, you cannot save or copy it.
+    `update_bags`, `bags`, `int8_rows`, `averages`, `set_rows`, `grow`, `save`, `load` and `skipped` need the key "table", and raise
+    `InvalidError` without it. A table with this key cannot be in a `Model`, and its `view`, `slots`, `set_numbers` and
+    `set_bfloat16_copy` raise `InvalidError`. While averages replace its values, you cannot save or copy it.
 
     With "concurrent": true, any number of threads can call `update`, `update_bags`, `bags`, `row` and `rows` of a table at once.
     The other methods wait until no call runs. Other tables are not thread-safe.
@@ -1256,7 +1256,7 @@ class KeyedTable(_Rows):
         return evicted.value
 
     def changed_since(self, step: int, *, content: Literal["values", "state", "int8"] = "values") -> bytes:
-        """Returns the rows that steps after `step` have updated or evicted, as bytes for `apply_changes` of a replica.
+        """Returns the rows that `step` and later steps have updated or evicted, as bytes for `apply_changes` of a replica.
 
         content: "values" for a replica that only reads; "state" to send the state, too, for a replica that trains; "int8" for the
             values in 8 bits, as `int8_rows` returns them.
