@@ -22,11 +22,23 @@ held_parameter& held(gradstep_parameter const* parameter) {
     return shells<gradstep_parameter>::get(parameter, "parameter");
 }
 
+// The same for calls that would change the clock or the rows of a job.
+held_parameter& own_of(gradstep_parameter const* parameter) {
+    held_parameter& out = held(parameter);
+    out.require_own();
+    return out;
+}
+
 std::vector<any_parameter*> all_of(gradstep_parameter* const* parameters, std::uint64_t n) {
     require(parameters, "parameters", n);
     std::vector<any_parameter*> out;
     out.reserve(n);
     for (std::uint64_t k = 0; k < n; ++k) out.push_back(&held(parameters[k]).parameter());
+    return out;
+}
+std::vector<any_parameter*> own_of(gradstep_parameter* const* parameters, std::uint64_t n) {
+    auto out = all_of(parameters, n);
+    for (std::uint64_t k = 0; k < n; ++k) held(parameters[k]).require_own();
     return out;
 }
 // The gradients of n parameters, one each.
@@ -126,7 +138,7 @@ gradstep_status gradstep_parameter_create(const char* config, size_t config_byte
 gradstep_status gradstep_parameter_update(gradstep_parameter* parameter, const void* gradient, uint64_t count,
                                           const gradstep_step_options* options, gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter);
+        auto& own = own_of(parameter);
         require(gradient, "gradient", count);
         own.parameter().update(own.span(gradient, count), options_of(options));
     });
@@ -136,7 +148,7 @@ gradstep_status gradstep_parameter_update_rows(gradstep_parameter* parameter, co
                                                uint64_t id_count, const void* gradient_rows, uint64_t count,
                                                const gradstep_step_options* options, gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter);
+        auto& own = own_of(parameter);
         require(gradient_rows, "gradient_rows", count);
         own.parameter().update_rows(ids_of(ids, id_dtype, id_count), own.span(gradient_rows, count),
                                     options_of(options));
@@ -147,7 +159,7 @@ gradstep_status gradstep_parameters_update(gradstep_parameter* const* parameters
                                            const uint64_t* counts, uint64_t n, const gradstep_step_options* options,
                                            gradstep_error* error) {
     return guarded(error, [&] {
-        auto const all = all_of(parameters, n);
+        auto const all = own_of(parameters, n);
         gradstep::update_all(all, gradients_of(all, gradients, counts), options_of(options));
     });
 }
@@ -156,7 +168,7 @@ gradstep_status gradstep_parameters_ascend(gradstep_parameter* const* parameters
                                            const uint64_t* counts, uint64_t n, const gradstep_sam_options* options,
                                            double* norm, gradstep_error* error) {
     return guarded(error, [&] {
-        auto const all = all_of(parameters, n);
+        auto const all = own_of(parameters, n);
         auto const result = gradstep::ascend_all(all, gradients_of(all, gradients, counts), options_of(options));
         if (norm != nullptr) *norm = result.applied ? result.norm : std::numeric_limits<double>::quiet_NaN();
     });
@@ -166,7 +178,7 @@ gradstep_status gradstep_parameters_descend(gradstep_parameter* const* parameter
                                             const uint64_t* counts, uint64_t n, const gradstep_step_options* options,
                                             gradstep_error* error) {
     return guarded(error, [&] {
-        auto const all = all_of(parameters, n);
+        auto const all = own_of(parameters, n);
         gradstep::descend_all(all, gradients_of(all, gradients, counts), options_of(options));
     });
 }
@@ -174,7 +186,7 @@ gradstep_status gradstep_parameters_descend(gradstep_parameter* const* parameter
 gradstep_status gradstep_parameter_set_bfloat16_copy(gradstep_parameter* parameter, uint16_t* memory, uint64_t count,
                                                      gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter).parameter();
+        auto& own = own_of(parameter).parameter();
         require(memory, "memory", count);
         if (memory != nullptr && count != own.size())
             refuse(GRADSTEP_BAD_SIZE, {"memory"}, {"has ", count, " elements"}, {own.size()});
@@ -195,7 +207,7 @@ gradstep_status gradstep_parameter_compress(gradstep_parameter* parameter, const
                                             const gradstep_step_options* options, void* buffer, uint64_t bytes,
                                             uint64_t* written, gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter);
+        auto& own = own_of(parameter);
         require(gradient, "gradient", count);
         require(written, "written");
         require(buffer, "buffer", bytes);
@@ -214,7 +226,7 @@ gradstep_status gradstep_parameter_compress(gradstep_parameter* parameter, const
 gradstep_status gradstep_parameter_apply_messages(gradstep_parameter* parameter, const void* const* messages,
                                                   const uint64_t* message_bytes, uint64_t n, gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter);
+        auto& own = own_of(parameter);
         require(messages, "messages", n);
         require(message_bytes, "message_bytes", n);
         std::vector<gradstep::sparse_message> all;
@@ -273,7 +285,7 @@ gradstep_status gradstep_parameter_flush(gradstep_parameter* parameter, gradstep
 gradstep_status gradstep_parameter_append(gradstep_parameter* parameter, const void* values, uint64_t count,
                                           gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter);
+        auto& own = own_of(parameter);
         require(values, "values", count);
         own.parameter().append(own.span(values, count));
     });
@@ -282,7 +294,7 @@ gradstep_status gradstep_parameter_append(gradstep_parameter* parameter, const v
 gradstep_status gradstep_parameter_keep(gradstep_parameter* parameter, const uint8_t* mask, uint64_t rows,
                                         gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter);
+        auto& own = own_of(parameter);
         require(mask, "mask", rows);
         own.parameter().keep(std::span<std::uint8_t const>(mask, rows));
     });
@@ -291,7 +303,7 @@ gradstep_status gradstep_parameter_keep(gradstep_parameter* parameter, const uin
 gradstep_status gradstep_parameter_permute(gradstep_parameter* parameter, const void* order, int32_t id_dtype,
                                            uint64_t rows, gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter);
+        auto& own = own_of(parameter);
         own.parameter().permute(ids_of(order, id_dtype, rows, "order"));
     });
 }
@@ -299,7 +311,7 @@ gradstep_status gradstep_parameter_permute(gradstep_parameter* parameter, const 
 gradstep_status gradstep_parameter_reset(gradstep_parameter* parameter, const void* ids, int32_t id_dtype,
                                          uint64_t id_count, gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter);
+        auto& own = own_of(parameter);
         own.parameter().reset(ids_of(ids, id_dtype, id_count));
     });
 }
@@ -336,7 +348,7 @@ gradstep_status gradstep_parameter_clock(const gradstep_parameter* parameter, gr
 
 gradstep_status gradstep_parameter_seek(gradstep_parameter* parameter, const gradstep_clock* clock,
                                         gradstep_error* error) {
-    return guarded(error, [&] { held(parameter).parameter().seek(clock_of(clock)); });
+    return guarded(error, [&] { own_of(parameter).parameter().seek(clock_of(clock)); });
 }
 
 gradstep_status gradstep_parameter_dtype(const gradstep_parameter* parameter, int32_t* dtype, gradstep_error* error) {
@@ -512,7 +524,7 @@ gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t byt
 gradstep_status gradstep_parameter_set_shape(gradstep_parameter* parameter, const uint64_t* extents,
                                              uint64_t dimensions, gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter).parameter();
+        auto& own = own_of(parameter).parameter();
         require(extents, "extents", dimensions);
         if (dimensions > 64)
             refuse(GRADSTEP_BAD_VALUE, {"dimensions"}, {dimensions, " is out of range"}, {"at most 64"});

@@ -20,6 +20,12 @@ public:
     held_parameter(held_parameter const&) = delete;
     held_parameter& operator=(held_parameter const&) = delete;
 
+    /// Throws if a server owns the parameter: only the job changes its clock and rows.
+    void require_own() const {
+        if (!own_)
+            refuse(GRADSTEP_BAD_VALUE, {"parameter"}, {"belongs to a server, which steps it"},
+                   {"a parameter of your own"});
+    }
     any_parameter& parameter() { return *parameter_; }
     any_parameter const& parameter() const { return *parameter_; }
     void use(std::shared_ptr<threads> const& which) {

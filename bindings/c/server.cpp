@@ -210,9 +210,9 @@ gradstep_status gradstep_server_after_every(gradstep_server* server, uint64_t pu
             std::int32_t const returned = task(host, server, &said);
             if (returned == 0) return;
             said.message[sizeof said.message - 1] = 0;
-            std::string const reason = said.message;
-            gradstep::detail::fail<gradstep::value_error>(
-                {"task"}, {reason, reason.empty() ? "returned " : ", and returned ", returned}, {"0"});
+            if (said.message[0] != 0)
+                gradstep::detail::throw_error<gradstep::value_error>("task: " + std::string(said.message));
+            gradstep::detail::fail<gradstep::value_error>({"task"}, {"returned ", returned}, {"0"});
         });
     });
 }
@@ -235,12 +235,12 @@ gradstep_status gradstep_server_save_file(gradstep_server* server, const char* p
 gradstep_status gradstep_server_load_file(gradstep_server* server, const char* path, gradstep_error* error) {
     return with(server, error, [&](held_server& own) {
         require(path, "path");
-        own.server().load(path);
+        own.busy("load_file", [&] { own.server().load(path); });
     });
 }
 
 gradstep_status gradstep_server_reopen(gradstep_server* server, gradstep_error* error) {
-    return with(server, error, [](held_server& own) { own.server().reopen(); });
+    return with(server, error, [](held_server& own) { own.busy("reopen", [&] { own.server().reopen(); }); });
 }
 
 void gradstep_server_release(gradstep_server* server) { shells<gradstep_server>::release(server); }

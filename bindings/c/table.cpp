@@ -45,6 +45,14 @@ template <class F> gradstep_status numbered(gradstep_table const* table, gradste
     return only<any_table>(table, error, "its rows have keys", "a table made with \"table\"",
                            [&](auto&, any_table& of) { f(of); });
 }
+// The same for calls that change which rows there are.
+template <class F> gradstep_status own_rows(gradstep_table const* table, gradstep_error* error, F const& f) {
+    return only<any_table>(table, error, "its rows have keys", "a table made with \"table\"",
+                           [&](auto& own, any_table& of) {
+                               own.require_own();
+                               f(of);
+                           });
+}
 template <class F> gradstep_status keyed_with(gradstep_table const* table, gradstep_error* error, F const& f) {
     return only<any_keyed_table>(table, error, "its rows have no keys", "a table made with \"keyed_table\"", f);
 }
@@ -140,6 +148,7 @@ gradstep_status gradstep_table_update(gradstep_table* table, const void* ids, in
                                       const void* gradient_rows, uint64_t count, const gradstep_step_options* options,
                                       gradstep_error* error) {
     return with(table, error, [&](auto& own) {
+        own.require_own();
         auto const which = ids_of(ids, id_dtype, id_count);
         require(gradient_rows, "gradient_rows", count);
         auto const how = options_of(options);
@@ -152,6 +161,7 @@ gradstep_status gradstep_table_update_bags(gradstep_table* table, const void* id
                                            uint64_t count, const gradstep_bag_options* bags,
                                            const gradstep_step_options* options, gradstep_error* error) {
     return with(table, error, [&](auto& own) {
+        own.require_own();
         auto const which = ids_of(ids, id_dtype, id_count), begins = ids_of(offsets, id_dtype, bag_count, "offsets");
         require(bag_rows, "bag_rows", count);
         auto const how = options_of(options);
@@ -230,19 +240,19 @@ gradstep_status gradstep_table_reset(gradstep_table* table, const void* ids, int
 }
 
 gradstep_status gradstep_table_grow(gradstep_table* table, uint64_t num_rows, gradstep_error* error) {
-    return numbered(table, error, [&](any_table& of) { of.grow(num_rows); });
+    return own_rows(table, error, [&](any_table& of) { of.grow(num_rows); });
 }
 
 gradstep_status gradstep_table_append(gradstep_table* table, const void* values, uint64_t count,
                                       gradstep_error* error) {
-    return numbered(table, error, [&](any_table& of) {
+    return own_rows(table, error, [&](any_table& of) {
         require(values, "values", count);
         of.append(any_span(of.optimizer().storage(), values, static_cast<std::size_t>(count)));
     });
 }
 
 gradstep_status gradstep_table_keep(gradstep_table* table, const uint8_t* mask, uint64_t rows, gradstep_error* error) {
-    return numbered(table, error, [&](any_table& of) {
+    return own_rows(table, error, [&](any_table& of) {
         require(mask, "mask", rows);
         of.keep(std::span<std::uint8_t const>(mask, rows));
     });
@@ -250,7 +260,7 @@ gradstep_status gradstep_table_keep(gradstep_table* table, const uint8_t* mask, 
 
 gradstep_status gradstep_table_permute(gradstep_table* table, const void* order, int32_t id_dtype, uint64_t rows,
                                        gradstep_error* error) {
-    return numbered(table, error, [&](any_table& of) {
+    return own_rows(table, error, [&](any_table& of) {
         gradstep::detail::checked_ids("order", ids_of(order, id_dtype, rows, "order")).visit([&](auto const& of_type) {
             of.permute(of_type);
         });
@@ -374,7 +384,10 @@ gradstep_status gradstep_table_clock(const gradstep_table* table, gradstep_clock
 }
 
 gradstep_status gradstep_table_seek(gradstep_table* table, const gradstep_clock* clock, gradstep_error* error) {
-    return alone(table, error, [&](auto& of) { of.seek(clock_of(clock)); });
+    return with(table, error, [&](auto& own) {
+        own.require_own();
+        own.alone([&](auto& of) { of.seek(clock_of(clock)); });
+    });
 }
 
 gradstep_status gradstep_table_state_bytes(const gradstep_table* table, uint64_t* bytes, gradstep_error* error) {

@@ -82,6 +82,11 @@ public:
         return out;
     }
     Configuration const& given_config() const { return config_; }
+    /// Throws if a server owns the table: only the job changes its clock and rows.
+    void require_own() const {
+        if (!own_ && !shared_)
+            refuse(GRADSTEP_BAD_VALUE, {"table"}, {"belongs to a server, which steps it"}, {"a table of your own"});
+    }
     scalar type() const { return type_; }
     /// Memory of the caller's, of the type of the values: C has no type that says whether a
     /// gradient may be written.

@@ -457,7 +457,10 @@ func TestPanicsOfServers(t *testing.T) {
 			return count(context.Background(), worker, 2)
 		})
 		equal(t, cause, any("mine"))
-		refused(t, got[1], RankFailed) // the server could not say why
+		refused(t, got[1], RankFailed)
+		if where == "task" && !strings.Contains(got[1].Error(), "task: a panic: mine") {
+			t.Errorf("the worker got: %v", got[1])
+		}
 		check(t, server.Close())
 	}
 }

@@ -38,8 +38,8 @@ type serving struct {
 	ctx       context.Context
 	transport Transport
 	server    *server
-	failed    error // what the transport, a task or the context returned
-	panicked  bool  // a panic must not unwind C++: C returns first
+	failed    error  // what the transport, a task or the context returned
+	panicked  string // where: a panic must not unwind C++, so C returns first
 	cause     any
 }
 
@@ -51,7 +51,7 @@ func (c *serving) run(f func(C.uintptr_t, *scratch) C.gradstep_status) error {
 	handle := cgo.NewHandle(c)
 	defer handle.Delete()
 	err := withScratch(func(s *scratch) C.gradstep_status { return f(C.uintptr_t(handle), s) })
-	if c.panicked {
+	if c.panicked != "" {
 		panic(c.cause)
 	}
 	if err != nil && c.failed != nil {
@@ -67,17 +67,22 @@ func ended(where string, code Code, cause error) error {
 
 // guard runs f, a function of the user's, and returns what C gets: 0 if it has succeeded.
 func (c *serving) guard(where string, code Code, f func() error) (out C.int32_t) {
-	if c.panicked {
+	const send = "transport.Send"
+	if c.panicked != "" && (where != send || c.panicked == send) { // a server still tells the other ranks why it fails
 		return -1
 	}
+	before, done := c.panicked, false
 	defer func() {
-		if c.panicked {
-			c.cause, out = recover(), -1
+		if done {
+			return
 		}
+		if cause := recover(); before == "" {
+			c.panicked, c.cause = where, cause
+		}
+		out = -1
 	}()
-	c.panicked = true
 	err := f()
-	c.panicked = false
+	done = true
 	if err == nil {
 		return 0
 	}
@@ -142,19 +147,25 @@ func (c *serving) receive(wait time.Duration, in *C.gradstep_inbox) (got bool, o
 //export gradstepTask
 func gradstepTask(call, task C.uintptr_t, reason *C.gradstep_error) C.int32_t {
 	c := cgo.Handle(call).Value().(*serving)
-	return c.guard("task", BadValue, func() error {
+	say := func(text string) { // to the other ranks
+		if most := len(reason.message) - 1; len(text) > most {
+			text = text[:most]
+		}
+		for i, each := range []byte(strings.ToValidUTF8(text, "")) {
+			reason.message[i] = C.char(each)
+		}
+	}
+	out := c.guard("task", BadValue, func() error {
 		err := c.server.tasks[task](&Server{c.server})
-		if err != nil { // the other ranks get the text
-			text := err.Error()
-			if most := len(reason.message) - 1; len(text) > most {
-				text = text[:most]
-			}
-			for i, each := range []byte(strings.ToValidUTF8(text, "")) {
-				reason.message[i] = C.char(each)
-			}
+		if err != nil {
+			say(err.Error())
 		}
 		return err
 	})
+	if out != 0 && c.panicked == "task" {
+		say(fmt.Sprintf("a panic: %v", c.cause))
+	}
+	return out
 }
 
 // copyOfBytes copies memory of C.

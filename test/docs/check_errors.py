@@ -15,7 +15,7 @@ PAGE = ROOT / "docs/reference/errors.md"
 
 # The calls of throw_error, by file: of messages that another function, process or file made, and with the system's error code.
 PASSING_ON = {
-    "bindings/c/instruction_sets.cpp": 1, "include/gradstep/adapt/libtorch/kinds.hpp": 2, "include/gradstep/configuration/detail/text_file.hpp": 1, "include/gradstep/base/error.hpp": 3,
+    "bindings/c/instruction_sets.cpp": 1, "bindings/c/server.cpp": 1, "include/gradstep/adapt/libtorch/kinds.hpp": 2, "include/gradstep/configuration/detail/text_file.hpp": 1, "include/gradstep/base/error.hpp": 3,
     "include/gradstep/bytes/detail/file.ipp": 3, "include/gradstep/bytes/detail/framed_bytes.ipp": 1, "include/gradstep/distributed/detail/session.hpp": 1,
     "include/gradstep/distributed/detail/session.ipp": 2, "include/gradstep/saved/detail/description.ipp": 1, "include/gradstep/json/detail/json.ipp": 1,
     "tools/export_torch.cpp": 2, "tools/import_torch.cpp": 3,

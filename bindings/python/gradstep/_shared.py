@@ -435,6 +435,8 @@ class Owner:
         Raises `SequenceError` if the configuration has "catch_up": "exact" or "replay"; use `load_state` instead. Raises
         `InvalidError` if the clock lacks the state that a schedule-free rule keeps in it.
         """
+        if not isinstance(clock, tuple) or not 1 <= len(clock) <= len(Clock._fields):
+            raise TypeError(f"seek: clock is a {type(clock).__name__}; expected a gradstep.Clock, such as Clock(step=100)")
         *counts, state = Clock(*clock)
         at = [int64(number, name) for name, number in zip(Clock._fields, counts)]
         numbers = [real(x, "state") for x in state]

@@ -615,6 +615,8 @@ class Training(unittest.TestCase):
         self.assertEqual(p.values()[0], -2.5)
         p.seek(gradstep.Clock(step=100))
         self.assertEqual(p.clock.step, 100)
+        with self.assertRaisesRegex(TypeError, r"seek: clock is a int; expected a gradstep.Clock, such as Clock\(step=100\)"):
+            p.seek(100)
         with self.assertRaisesRegex(TypeError, r"options: 'ratescale' is no option of a step \(did you mean 'rate_scale'\?\); expected one of gradient"):
             p.update(g, ratescale=2)
         before = p.values().copy(), p.clock

@@ -355,6 +355,8 @@ class OneByOne(unittest.TestCase):
             (gradstep.InvalidError, "position: -1 is out of range", lambda: worker.go_on_from(-1)),
             (gradstep.InvalidError, "name: dense is a parameter; expected a table", lambda: server.table("dense")),
             (gradstep.InvalidError, '"x" is unknown', lambda: server.parameter("x")),
+            (gradstep.InvalidError, "belongs to a server", lambda: server.parameter("dense").ascend(three)),
+            (gradstep.InvalidError, "belongs to a server", lambda: server.table("rows").grow(9)),
             (gradstep.InvalidError, "after_every: pushes: 0 is out of range", lambda: server.after_every(0, print)),
             (gradstep.ConfigError, "mode", lambda: gradstep.Server({"mode": "fast", "tensors": {}}, 0, 2)),
             (gradstep.InvalidError, r"rank: -1 is out of range", lambda: gradstep.Server({"tensors": {}}, -1, 2)),

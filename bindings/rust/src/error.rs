@@ -76,7 +76,6 @@ impl Error {
     pub(crate) fn caused_by(mut self, source: BoxError) -> Self {
         self.message = self
             .message
-            .replace(", and returned 1; expected 0", "") // a task's text is in the message already
             .replace("returned 1; expected 0", &source.to_string());
         self.source = Some(source.into());
         self

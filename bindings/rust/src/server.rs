@@ -118,9 +118,11 @@ unsafe extern "C" fn run_task(
         None => return 1,
     };
     let run = &mut task.run;
+    let reason = &mut (*reason).message; // the other ranks get it
+    write_message(reason, "a panic");
     task.callbacks.run(|| {
         run(&mut view).map_err(|failed| {
-            write_message(&mut (*reason).message, &failed.to_string()); // the other ranks get it
+            write_message(reason, &failed.to_string());
             failed
         })
     })

@@ -741,9 +741,10 @@ typedef struct gradstep_server_info {
 GRADSTEP_API gradstep_status gradstep_server_describe(const gradstep_server*, gradstep_server_info*, gradstep_error*);
 /* Return a table or a dense parameter of this server, to read it, to evict rows, to send changes, or
  * to set values before the first worker connects. Call its functions between calls of `handle`, or
- * in a task. The handle belongs to the server, and is valid until the server is released: do not
- * release it. `first` gets the number of the first element of this server's shard, or 0 for a whole
- * parameter; NULL is allowed. GRADSTEP_BAD_VALUE if this server has none of this name. */
+ * in a task. Steps, and changes of its clock or of the rows that there are, return
+ * GRADSTEP_BAD_VALUE. The handle belongs to the server, and is valid until the server is released:
+ * do not release it. `first` gets the number of the first element of this server's shard, or 0 for
+ * a whole parameter; NULL is allowed. GRADSTEP_BAD_VALUE if this server has none of this name. */
 GRADSTEP_API gradstep_status gradstep_server_table(gradstep_server*, const char* name, gradstep_table** out,
                                                    gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_server_parameter(gradstep_server*, const char* name, gradstep_parameter** out,
