@@ -180,6 +180,20 @@ TEST_CASE("bytes that are not those of changes are refused") {
     CHECK(with(keys - 8, ~std::uint64_t{0}) == "breaks off; expected all numbers that it announces");  // evicted
     CHECK(with(keys - 16, ~std::uint64_t{0}) == "breaks off; expected all numbers that it announces"); // the history
     CHECK(with(columns, std::uint64_t{1} << 62).find("of width 4611686018427387904") != std::string::npos);
+
+    // Without rows, the width is compared with the table's. In 8 bits, this one plus 8 is 0.
+    auto no_rows = source.changed_since(4, gs::row_content::int8);
+    no_rows.keys.clear();
+    no_rows.values.clear();
+    bytes wide = no_rows.encode();
+    put(wide, columns, ~std::uint64_t{7});
+    auto const decoded = changes_type::decode(wide);
+    CHECK(refusal<gs::size_error>([&] { source.apply(decoded); }) ==
+          "apply: the changes are of rows of width 18446744073709551608; expected 5");
+    changes_type flat; // rows of no values
+    flat.content = gs::row_content::int8;
+    flat.keys = {1, 2};
+    CHECK(changes_type::decode(flat.encode()).keys == flat.keys);
 }
 
 TEST_CASE("a replica of another rule, element or width refuses changes in words") {

@@ -7,7 +7,7 @@ namespace gradstep::detail::inline GRADSTEP_ABI {
 // The loops are written so that compilers make vector instructions of them.
 GRADSTEP_DEFINE void encode_int8_row(float const* row, std::size_t width, std::byte* out) {
     constexpr std::size_t lanes = 8;
-    float lows[lanes], highs[lanes], low = row[0], high = row[0];
+    float lows[lanes], highs[lanes], low = width == 0 ? 0 : row[0], high = low;
     std::fill_n(lows, lanes, low);
     std::fill_n(highs, lanes, high);
     std::uint32_t all_ones = 0; // of an exponent: NaN or infinity

@@ -119,7 +119,8 @@ GRADSTEP_DEFINE row_changes_base read_changes(std::span<std::byte const> bytes, 
     for (row_column& x : typed) {
         x.size = (&x == typed.data() ? rows : with_state) * (x.is_number ? 1 : out.width);
         if (in_int8 && &x == typed.data()) {
-            auto const coded = take(rows, int8_row_bytes(out.width));
+            // Without rows, any width is possible here, and the bytes of a row could overflow to 0.
+            auto const coded = take(rows, rows == 0 ? 1 : int8_row_bytes(out.width));
             decoded.resize(x.size * x.element_bytes);
             x.data = decoded.data();
             decode_int8_rows(coded.data(), rows, out.width, type_of(x), x.data);
