@@ -665,4 +665,8 @@ TEST_CASE("rows age by the steps that a keyed table goes ahead, and it does not 
     // Ages that would not fit into 32 bits are those of the oldest rows.
     table.seek({.step = std::int64_t{1} << 40});
     CHECK(table.evict_older_than(table.clock().step) == 1);
+    table.update(keys64{3}, floats{1});
+    table.seek({.step = table.clock().step + (std::int64_t{1} << 32) + 4}); // 4, modulo 2^32
+    CHECK(table.changed_since(table.clock().step - 10).keys.empty());
+    CHECK(table.evict_older_than(table.clock().step - 10) == 1);
 }

@@ -215,9 +215,9 @@ inline void keyed_core::seek(gradstep::clock const& at) {
     std::int64_t const now = clock().step;
     if (at.step < now || at.step > latest_step)
         fail<value_error>({"seek"}, {"step ", at.step}, {"from ", now, ", the step of the table, to ", latest_step});
-    stored.kernels().check_clock(at); // before ages change
+    stored.rows().check_seek(at);
+    settle_ages(now, at.step); // by the clock before, since ages at the new one would wrap
     stored.rows().seek(at);
-    settle_ages(now, at.step);
     admitter.age(at.step);
 }
 

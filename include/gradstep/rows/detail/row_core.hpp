@@ -149,8 +149,10 @@ public:
     // pending steps.
     void rearrange(row_place const& rows, row_order&& order);
 
-    // Sets the clock. Throws value_error for negative counts, and sequence_error with a history.
+    // Sets the clock. Throws value_error for negative counts, and sequence_error with a history;
+    // `check_seek` only checks.
     void seek(gradstep::clock const& at);
+    void check_seek(gradstep::clock const& at) const;
     // For checkpoints. Throws value_error or size_error unless the numbers, and a history of this
     // size, belong to a table with these policies and this number of rows.
     row_progress progress() const { return progress(clock()); }

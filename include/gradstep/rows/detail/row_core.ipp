@@ -372,10 +372,15 @@ GRADSTEP_DEFINE void row_core::require_own_history(row_progress const& from, std
 }
 
 GRADSTEP_DEFINE void row_core::seek(gradstep::clock const& at) {
+    check_seek(at);
+    kernels_->seek(at);
+}
+
+GRADSTEP_DEFINE void row_core::check_seek(gradstep::clock const& at) const {
     if (has_history())
         fail<sequence_error>({"seek"}, {"rows that catch up have a history of their steps"},
                              {"touch_only; load a checkpoint instead"});
-    kernels_->seek(at);
+    kernels_->check_clock(at);
 }
 
 GRADSTEP_DEFINE resumed_history row_core::history_at(row_progress const& from, refresh_cursor const& at) const {
