@@ -1266,7 +1266,7 @@ class KeyedTable(_Rows):
         changes, data, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
         known = ("values", "state", "int8")
         if content not in known:
-            raise ValueError(f"changed_since: content is {content!r}; expected one of {', '.join(known)}")
+            raise error(Status.BAD_VALUE, f"content: {content!r} is out of range; expected one of {', '.join(map(repr, known))}")
         self._call("changed_since", int64(step, "step"), known.index(content), ctypes.byref(changes))
         try:
             failure = new_error()

@@ -78,8 +78,11 @@ class _Callbacks:
         except BaseException as failure:  # ctypes would print it and go on
             self._failed.__dict__.setdefault("by", failure)  # what follows the first one can be its effect
             if reason is not None:  # an error of C, for the other ranks
-                text = f"{type(failure).__name__}: {failure}".encode(errors="replace")
-                reason.contents.message = text[:239].decode(errors="ignore").encode()
+                try:
+                    text = f"{type(failure).__name__}: {failure}"
+                except Exception:  # of the exception's own __str__
+                    text = type(failure).__name__
+                reason.contents.message = text.encode(errors="replace")[:239].decode(errors="ignore").encode()
             return -1
         return 0
 

@@ -1774,7 +1774,7 @@ class KeyedTables(unittest.TestCase):
             self.assertEqual(numpy.array_equal(replica.row(9), table.row(9)), content == "state")
         with self.assertRaisesRegex(gradstep.SequenceError, "apply"):
             of_keys("momentum", 0.5, 2).apply_changes(table.changed_since(3))
-        with self.assertRaisesRegex(ValueError, "changed_since: content is 'int4'; expected one of values, state, int8"):
+        with self.assertRaisesRegex(gradstep.InvalidError, "content: 'int4' is out of range; expected one of 'values', 'state', 'int8'"):
             table.changed_since(0, content="int4")
         damaged = bytearray(changes)
         damaged[-1] ^= 1

@@ -256,6 +256,28 @@ class OneByOne(unittest.TestCase):
         seen[:] = seen[:2]
         run_job([serve], [work])
 
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise ZeroDivisionError
+
+        def fail(_: gradstep.Server) -> None:
+            raise Mute
+
+        def serve_mute(transport: Queues) -> None:
+            mute = gradstep.Server({"tensors": TENSORS}, 0, 2)
+            mute.after_every(1, fail)
+            with self.assertRaises(Mute):
+                mute.run(transport)
+
+        def work_mute(transport: Queues) -> None:
+            one = gradstep.Worker(transport)
+            one.pull_rows("keys", [5], out)
+            one.push_rows("keys", [5], out)
+            with self.assertRaisesRegex(gradstep.RankError, "server 0 has ended: task: Mute"):
+                one.stop()
+
+        run_job([serve_mute], [work_mute])
+
     def test_transports_that_fail(self) -> None:
         class Failing(OneThread):
             def receive(self, seconds: float) -> tuple[int, bytes] | None:
