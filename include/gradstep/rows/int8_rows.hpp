@@ -36,7 +36,11 @@ void read_int8_rows(scalar type, std::size_t count, std::size_t width, std::span
     std::vector<std::byte> values(std::min(at_once, count) * row_bytes);
     for (std::size_t first = 0; first < count; first += at_once) {
         std::size_t const n = std::min(at_once, count - first);
-        read(first, n, values.data());
+        rethrow_as<value_error>([&] { read(first, n, values.data()); },
+                                [&](value_error const&) { // it counts positions from `first` on
+                                    values.resize(count * row_bytes);
+                                    read(0, count, values.data());
+                                });
         encode_int8_rows(type, values.data(), n, width, out.data() + first * int8_row_bytes(width));
     }
 }
