@@ -1535,8 +1535,8 @@ class Model(Mapping[str, "Parameter | Table"]):
 
         gradients: a gradient for each name, as in `update`.
 
-        Returns the norm of all gradients together, or None if a gradient contains NaN or infinity and its parameter skips such steps: then no parameter has
-        moved. All gradients are checked before a parameter moves.
+        Returns the norm of all gradients together, or None if a gradient contains NaN or infinity and its parameter skips such
+        steps: then no parameter has moved. All gradients are checked before a parameter moves.
         """
         owners, addresses, kept = self._with_gradients(gradients, False)
         norm = _ascend(owners, addresses, _sam_options(rho, adaptive, eta, epsilon), self._fail)

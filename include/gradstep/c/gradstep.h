@@ -773,8 +773,8 @@ GRADSTEP_API gradstep_status gradstep_server_message(const gradstep_server*, uin
  * receive function ends it, all ranks get an error. */
 GRADSTEP_API gradstep_status gradstep_server_run(gradstep_server*, const gradstep_transport*, gradstep_error*);
 /* Your function between two messages. Return 0, or another number to end the run with
- * GRADSTEP_BAD_VALUE, and write the reason to `message` of the error: all ranks get it. It must not
- * call `handle`, `run` or `release` of the server. */
+ * GRADSTEP_BAD_VALUE, and write the reason to `message` of the error, which `run` sends to all
+ * ranks. The function must not call `handle`, `run` or `release` of the server. */
 typedef int32_t (*gradstep_task)(void* host, gradstep_server*, gradstep_error*);
 /* Calls task(host, server, error) after every so many pushes, in `handle` and `run`: to evict rows, to send
  * changes to replicas, or to log. Rows that workers have pulled and not pushed since stay. */

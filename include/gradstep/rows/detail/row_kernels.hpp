@@ -425,8 +425,8 @@ private:
         sweep<V>(k, 0, rows.width);
         if (max_norm != 0) limit_norm(rows.at(id(r)), rows.width, max_norm);
     }
-    // The gradient of row r in the compute type. That of a single source, in whole packs, is
-    // inlined: a call would take as long as the row.
+    // The gradient of row r in the compute type. A single gradient of whole packs is staged inline,
+    // since a call would take as long as the row.
     template <pack V> GRADSTEP_INLINE void stage(std::size_t r, compute* staged) const {
         constexpr std::size_t lanes = pack_traits<V>::size;
         std::size_t const first = first_source(r), count = source_count(r);
