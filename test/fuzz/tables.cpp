@@ -54,7 +54,7 @@ private:
              [&](gradstep_error* e) { return gradstep_table_create(config_.data(), config_.size(), &out, e); });
     }
     void one_call() {
-        switch (next_.below(9)) {
+        switch (next_.below(11)) {
         case 0:
         case 1:
         case 2:
@@ -69,6 +69,10 @@ private:
             return save_or_load();
         case 7:
             return send();
+        case 8:
+            return seek();
+        case 9:
+            return send_in_int8();
         default:
             return read();
         }
@@ -289,6 +293,55 @@ private:
         call(next_, code,
              [&](gradstep_error* e) { return gradstep_table_apply_changes(replica_, bytes.data(), bytes.size(), e); });
         if (code == GRADSTEP_OK) compare(replica_, all_);
+    }
+    void seek() {
+        gradstep_clock at = GRADSTEP_CLOCK_INIT;
+        std::int64_t const ahead = next_.one_of<std::int64_t>({0, 1, 5, -1, INT64_MIN / 2});
+        at.step = all_.step + ahead;
+        call(next_, ahead < 0 ? GRADSTEP_BAD_VALUE : GRADSTEP_OK,
+             [&](gradstep_error* e) { return gradstep_table_seek(table_, &at, e); });
+        if (ahead > 0) all_.step = at.step;
+    }
+    // A table that gets all rows in 8 bits has the rows that the codes stand for.
+    void send_in_int8() {
+        std::vector<std::uint64_t> names;
+        for (auto const& one : all_.rows) names.push_back(one.first);
+        std::string coded(names.size() * (width + 8), '#');
+        bool const is_short = !names.empty() && next_.below(4) == 3;
+        call(next_, is_short ? GRADSTEP_BAD_SIZE : GRADSTEP_OK, [&](gradstep_error* e) {
+            return gradstep_table_int8_rows(table_, names.data(), GRADSTEP_UINT64, names.size(), coded.data(),
+                                            coded.size() - is_short, e);
+        });
+        if (is_short) return;
+        gradstep_table* reader = nullptr;
+        create(reader);
+        gradstep_bytes* changes = nullptr;
+        void const* data = nullptr;
+        std::uint64_t size = 0, rows = 0;
+        call(next_, GRADSTEP_OK, [&](gradstep_error* e) {
+            return gradstep_table_changed_since(table_, 0, GRADSTEP_CHANGES_INT8, &changes, e);
+        });
+        fuzz::require(gradstep_bytes_view(changes, &data, &size, nullptr) == GRADSTEP_OK, "no bytes are given");
+        call(next_, GRADSTEP_OK,
+             [&](gradstep_error* e) { return gradstep_table_apply_changes(reader, data, size, e); });
+        gradstep_bytes_release(changes);
+        std::uint64_t found[8] = {};
+        fuzz::require(gradstep_table_keys(reader, 0, found, 8, &rows, nullptr) == GRADSTEP_OK && rows == names.size(),
+                      "the number of rows in 8 bits is another");
+        for (std::size_t k = 0; k < names.size(); ++k) {
+            float w[width] = {}, ends[2], decoded[width];
+            auto const* const row = coded.data() + k * (width + 8);
+            std::memcpy(ends, row + width, sizeof ends);
+            for (std::size_t i = 0; i < width; ++i) {
+                float const product = static_cast<float>(static_cast<unsigned char>(row[i])) * ends[0];
+                decoded[i] = product + ends[1];
+            }
+            fuzz::require(gradstep_table_rows(reader, &names[k], GRADSTEP_UINT64, 1, w, width, nullptr) ==
+                                  GRADSTEP_OK &&
+                              same(w, decoded),
+                          "a row in 8 bits is another");
+        }
+        gradstep_table_release(reader);
     }
     void read() {
         auto const names = keys(next_.below(4));
