@@ -9,6 +9,13 @@ pub struct BFloat16(
     pub u16,
 );
 
+impl From<BFloat16> for f32 {
+    /// Exact.
+    fn from(x: BFloat16) -> f32 {
+        f32::from_bits(u32::from(x.0) << 16)
+    }
+}
+
 /// An IEEE 754 half-precision number, stored as its 16 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]

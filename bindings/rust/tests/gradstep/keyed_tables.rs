@@ -177,6 +177,7 @@ fn state_of_a_row() -> Result<(), Error> {
         let (m, master) = (row.state("m").unwrap(), row.state("master").unwrap());
         assert!((m[2] - 0.1).abs() < 1e-6 && (master[2] + 1.0).abs() < 1e-6, "{row:?}");
         assert_eq!(row.values(), [BFloat16(0xbf80); 3]);
+        assert_eq!(f32::from(row.values()[0]), -1.0);
         assert_eq!((row.state("v").unwrap().len(), row.age(), row.touch_count()), (3, 0, 0));
         false
     })?;
