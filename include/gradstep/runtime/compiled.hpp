@@ -62,14 +62,14 @@ public:
     }
     void run_rows([[maybe_unused]] row_batch const& of, [[maybe_unused]] std::size_t first,
                   [[maybe_unused]] std::size_t last, [[maybe_unused]] void* staged) const noexcept override {
-        using compute = typename traits::compute;
-        using pack = typename Updater::backend_type::template pack<compute>;
+        using summed = typename traits::compute; // of several gradients
+        using pack = typename Updater::backend_type::template pack<summed>;
         if constexpr (!shaped_rule<rule> && !model_wise_rule<rule> && !detail::keeps_clock_state<rule> &&
                       !detail::in_blocks<traits>) {
-            typename detail::no_history<compute>::view_type const none{};
+            typename detail::no_history<summed>::view_type const none{};
             auto const update = detail::make_row_update(this->updater_, this->prepared(), of.rows, of.batch,
                                                         of.gradients, of.elements, none, of.num_rows, of.options);
-            detail::run_rows<pack, true>(update, first, last, static_cast<compute*>(staged));
+            detail::run_rows<pack, true>(update, first, last, static_cast<summed*>(staged));
         }
     }
     void add_rows([[maybe_unused]] detail::pooled_rows const& of) const noexcept override {

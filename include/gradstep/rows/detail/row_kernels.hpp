@@ -357,7 +357,10 @@ template <class Updater, class View> struct row_update {
         std::size_t const first = first_source(r), count = source_count(r);
         V g = pack_traits<V>::load(gradient(first) + i, which);
         for (std::size_t k = 1; k < count; ++k) g = plus(g, pack_traits<V>::load(gradient(first + k) + i, which));
-        return finished(g, compute(mean ? count : 1), scale);
+        return finish(g, count);
+    }
+    template <pack V> GRADSTEP_HD V finish(V sum, std::size_t count) const {
+        return finished(sum, compute(mean ? count : 1), scale);
     }
 
     // Prefetches row r. Its gradients are prefetched when the gradients of earlier rows are read.

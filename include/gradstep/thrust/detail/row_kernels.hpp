@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(threads_of_gradients)
                 std::size_t const size = count - begin < lot ? count - begin : lot;
 #pragma unroll 8
                 for (std::size_t j = 0; j < size; ++j)
-                    sum = begin + j == 0 ? part[0][0][lane] : Update::plus(sum, part[begin / lot % 2][j][lane]);
+                    sum = begin + j == 0 ? part[0][0][lane] : plus(sum, part[begin / lot % 2][j][lane]);
             }
         }
         if (own == 0 && column < width) sums[k * width + column] = update.finish(sum, count);
