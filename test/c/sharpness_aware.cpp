@@ -75,7 +75,7 @@ gradstep_status copy_to(gradstep_parameter* of, std::vector<std::uint16_t>& to, 
 
 } // namespace
 
-TEST_CASE("Parameters of C ascend and descend with the bits of a model of the same parameters", "[c]") {
+TEST_CASE("Parameters of C ascend and descend with the bits of a model of the same parameters", "[c][bits_of_cpp]") {
     std::vector<std::size_t> const sizes{20'000, 7, 100'003};
     std::vector<std::string> const names{"0", "1", "2"};
     for (bool const adaptive : {false, true})
