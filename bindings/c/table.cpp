@@ -41,17 +41,18 @@ gradstep_status only(gradstep_table const* table, gradstep_error* error, char co
         });
     });
 }
+template <class F> gradstep_status numbered_with(gradstep_table const* table, gradstep_error* error, F const& f) {
+    return only<any_table>(table, error, "its rows have keys", "a table made with \"table\"", f);
+}
 template <class F> gradstep_status numbered(gradstep_table const* table, gradstep_error* error, F const& f) {
-    return only<any_table>(table, error, "its rows have keys", "a table made with \"table\"",
-                           [&](auto&, any_table& of) { f(of); });
+    return numbered_with(table, error, [&](auto&, any_table& of) { f(of); });
 }
 // The same for calls that change which rows there are.
 template <class F> gradstep_status own_rows(gradstep_table const* table, gradstep_error* error, F const& f) {
-    return only<any_table>(table, error, "its rows have keys", "a table made with \"table\"",
-                           [&](auto& own, any_table& of) {
-                               own.require_own();
-                               f(of);
-                           });
+    return numbered_with(table, error, [&](auto& own, any_table& of) {
+        own.require_own();
+        f(of);
+    });
 }
 template <class F> gradstep_status keyed_with(gradstep_table const* table, gradstep_error* error, F const& f) {
     return only<any_keyed_table>(table, error, "its rows have no keys", "a table made with \"keyed_table\"", f);
@@ -184,15 +185,11 @@ gradstep_status gradstep_table_int8_rows(const gradstep_table* table, const void
     return with(table, error, [&](auto& own) {
         auto const which = ids_of(ids, id_dtype, id_count);
         require(out, "out", bytes);
-        auto const type = own.type();
         own.call([&](auto const& of) {
             std::size_t const width = of.width();
-            auto const read = [&](std::size_t first, std::size_t n, std::byte* to) {
-                auto const* const part = static_cast<std::byte const*>(which.data) + first * size_of(which.type);
-                of.rows(any_span(which.type, static_cast<void const*>(part), n), any_span(type, to, n * width));
-            };
-            gradstep::detail::read_int8_rows(type, which.size, width, std::span(static_cast<std::byte*>(out), bytes),
-                                             read);
+            gradstep::detail::read_int8_rows(own.type(), which.size, width,
+                                             std::span(static_cast<std::byte*>(out), bytes),
+                                             [&](std::byte* to) { of.rows(which, own.span(to, which.size * width)); });
         });
     });
 }

@@ -320,9 +320,6 @@ func (p *parameter) BFloat16Copy() ([]BFloat16, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	if p.owner != nil {
-		return nil, &Error{Code: BadValue, Message: "BFloat16Copy: is a parameter of a server; expected a parameter that you made"}
-	}
 	memory := p.copy
 	if memory == nil {
 		if memory = C.gradient_memory(C.size_t(2 * p.Len())); memory == nil {

@@ -662,7 +662,7 @@ TEST_CASE("rows age by the steps that a keyed table goes ahead, and it does not 
     CHECK(refusal<gs::value_error>([&] { table.seek({.step = 50}); }) ==
           "seek: step 50; expected from 51, the step of the table, to 4611686018427387904");
     CHECK(table.clock().step == 51);
-    // Ages that would not fit into 32 bits are those of the oldest rows.
+    // Rows whose ages have more than 32 bits are old, too.
     table.seek({.step = std::int64_t{1} << 40});
     CHECK(table.evict_older_than(table.clock().step) == 1);
     table.update(keys64{3}, floats{1});

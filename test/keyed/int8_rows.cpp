@@ -219,12 +219,13 @@ TEST_CASE("rows in 8 bits refuse integers and memory of another size") {
     std::vector<float> row(3);
     CHECK(refusal<gs::size_error>([&] { gs::decode_int8_row(std::span(out).first(12), row); }) ==
           "row: has 12 bytes; expected 11");
-    // Rows are read some at a time; an error has the position in all of them.
     constexpr std::size_t count = 5000, width = 16;
     gs::table const numbered{plain(0.0f), count, width};
     std::vector<std::int64_t> ids(count);
     ids[4321] = count;
-    bytes all(count * gs::int8_row_bytes(width));
+    bytes const before(count * gs::int8_row_bytes(width), std::byte{77});
+    bytes all = before;
     CHECK(refusal<gs::value_error>([&] { gs::int8_rows(numbered, ids, all); }) ==
           "ids[4321]: 5000 is out of range; expected [0, 5000)");
+    CHECK(all == before);
 }

@@ -262,10 +262,6 @@ class _Values(_State):
             self._call("set_bfloat16_copy", None, 0)
             self._copy_in_bfloat16 = None
             return
-        if isinstance(self._owned, LentHandle):
-            raise error(
-                Status.BAD_VALUE, "set_bfloat16_copy: is a parameter of a server; expected a parameter that you made"
-            )
         found = _arrays.bfloat16_view(memory, "memory", self.shape)
         self._call("set_bfloat16_copy", found.address, found.size)
         self._copy_in_bfloat16 = found

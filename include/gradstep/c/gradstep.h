@@ -525,7 +525,7 @@ GRADSTEP_API gradstep_status gradstep_table_rows(const gradstep_table*, const vo
 /* The same in 8 bits, for servers that only read. Each row has width + 8 bytes: a code of 8 bits for
  * each value, then scale and offset in float; a value is code * scale + offset. These are FBGEMM's
  * bytes (docs/how_to/keyed_tables.md). `bytes` is id_count * (width + 8). Not for tables of
- * integers. If an id is out of range, `out` is unspecified. */
+ * integers. */
 GRADSTEP_API gradstep_status gradstep_table_int8_rows(const gradstep_table*, const void* ids, int32_t id_dtype,
                                                       uint64_t id_count, void* out, uint64_t bytes, gradstep_error*);
 /* Writes the pooled rows of embedding bags with all pending steps applied, without copies of the

@@ -28,37 +28,27 @@ void decode_int8_rows(std::byte const* rows, std::size_t count, std::size_t widt
 
 // Throws value_error or size_error for `out` of a call.
 void check_int8_room(scalar type, std::size_t rows, std::size_t width, std::span<std::byte const> out);
-// Writes `count` rows. read(first, n, to) writes values of `type` of the rows from `first` on.
+// Writes `count` rows, of which read(to) writes the values of `type`.
 template <class Read>
 void read_int8_rows(scalar type, std::size_t count, std::size_t width, std::span<std::byte> out, Read const& read) {
     check_int8_room(type, count, width, out);
-    std::size_t const row_bytes = width * size_of(type), at_once = std::max<std::size_t>(1, (1u << 17) / row_bytes);
-    std::vector<std::byte> values(std::min(at_once, count) * row_bytes);
-    for (std::size_t first = 0; first < count; first += at_once) {
-        std::size_t const n = std::min(at_once, count - first);
-        rethrow_as<value_error>([&] { read(first, n, values.data()); },
-                                [&](value_error const&) { // it counts positions from `first` on
-                                    values.resize(count * row_bytes);
-                                    read(0, count, values.data());
-                                });
-        encode_int8_rows(type, values.data(), n, width, out.data() + first * int8_row_bytes(width));
-    }
+    std::vector<std::byte> values(count * width * size_of(type));
+    read(values.data());
+    encode_int8_rows(type, values.data(), count, width, out.data());
 }
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// Writes the rows of ids or keys of any table with all steps applied, in their order, in 8 bits:
-/// exactly ids.size() x `int8_row_bytes(table.width())` bytes. It reads them by `rows`, some at a
-/// time. Throws size_error for `out`, value_error for a table of integers, and the errors of
-/// `rows`, which leave `out` unspecified.
+/// exactly ids.size() x `int8_row_bytes(table.width())` bytes. It allocates memory for a copy of
+/// the rows. Throws size_error for `out`, value_error for a table of integers, and the errors of
+/// `rows`. Nothing is written then.
 template <class Table, class Ids> void int8_rows(Table const& table, Ids const& ids, std::span<std::byte> out) {
-    std::size_t const width = table.width();
-    auto const all = std::span(std::data(ids), std::size(ids));
+    std::size_t const count = std::size(ids), width = table.width();
     auto const read_as = [&]<class T>() {
-        detail::read_int8_rows(scalar_of<T>(), all.size(), width, out,
-                               [&](std::size_t first, std::size_t n, std::byte* to) {
-                                   table.rows(all.subspan(first, n), std::span<T>(reinterpret_cast<T*>(to), n * width));
-                               });
+        detail::read_int8_rows(scalar_of<T>(), count, width, out, [&](std::byte* to) {
+            table.rows(ids, std::span<T>(reinterpret_cast<T*>(to), count * width));
+        });
     };
     if constexpr (requires { table.optimizer().storage(); }) detail::with_type(table.optimizer().storage(), read_as);
     else read_as.template operator()<typename Table::storage>();
